@@ -1,0 +1,57 @@
+# Everything a fresh machine needs comes from here: Python 3.11+, Java 17+, make, and Maven or sbt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CACHE := .cache
+JAR := python/rmq_ordered/jars/rmq-ordered-broker.jar
+SCALA_SOURCES := $(shell find src/main conf project build.sbt -type f -not -path '*/target/*' 2>/dev/null)
+SBT := scripts/sbt
+
+.PHONY: help setup demo test check bench jar docs clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(VENV)/.ready $(JAR) ## Virtual environment and broker jar
+
+$(VENV)/.ready: pyproject.toml scripts/prerequisites
+	@scripts/prerequisites $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing Python packages (PySpark is large, a few minutes on a slow line) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+jar: $(JAR) ## Build the broker and put its jar into the Python package
+
+$(JAR): $(SCALA_SOURCES) scripts/sbt
+	@scripts/prerequisites $(PYTHON)
+	@echo "Building the broker ..."
+	@$(SBT) package
+	@mkdir -p $(dir $(JAR))
+	@cp target/rmq-ordered-broker.jar $(JAR)
+
+demo: setup ## An ordered pipeline on the embedded broker, killed and restarted, then audited
+	@$(BIN)/python examples/ordered_pipeline_demo.py
+
+test: setup ## All tests: Scala, then Python on both brokers
+	@$(SBT) test
+	@$(BIN)/python -m pytest
+
+check: setup ## Format, lint, types, layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/architecture
+	@$(SBT) scalafmtCheckAll scalafmtSbtCheck
+
+bench: setup ## Speed, as ratios measured side by side
+	@$(BIN)/python benchmarks/codec.py
+
+docs: setup ## Regenerate docs/options.md
+	@$(BIN)/python -c "from rmq_ordered.options import options_markdown; print(options_markdown(), end='')" > docs/options.md
+
+clean: ## Remove everything that was built (not the caches)
+	rm -rf $(VENV) target project/target project/project $(JAR) dist
