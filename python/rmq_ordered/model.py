@@ -1,0 +1,161 @@
+"""The nouns of RocketMQ as plain, frozen, picklable values, without behaviour of their own.
+
+Ranges are half-open everywhere in this project: ``start`` is inside, ``end`` is not. A queue offset
+counts messages of one queue; a commit-log offset counts bytes of one broker's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class MessageQueue:
+    """One queue of a topic on one broker: the unit of order."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.broker_name}#{self.queue_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """Queue offsets ``[start, end)`` of one queue."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return max(0, self.end - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSpan:
+    """What a broker holds of a queue: offsets ``[minimum, maximum)``."""
+
+    minimum: int
+    maximum: int
+    last_stored_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLease:
+    """The right of one client of a group to read a queue.
+
+    ``epoch`` is the fencing number of the embedded broker; ``None`` where the broker has none.
+    """
+
+    group: str
+    queue: MessageQueue
+    client_id: str
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockAnswer:
+    """The broker's verdict on one queue of a lock request."""
+
+    queue: MessageQueue
+    granted: bool
+    owner: str | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One stored message, decoded field by field: the readable form of a columnar row."""
+
+    queue: MessageQueue
+    queue_offset: int
+    commit_log_offset: int
+    body: bytes
+    properties: Mapping[str, str]
+    born_timestamp_ms: int
+    store_timestamp_ms: int
+    born_host: str
+    store_host: str
+    sys_flag: int = 0
+    flag: int = 0
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """One message to be sent: body, user flag and properties."""
+
+    body: bytes
+    properties: Mapping[str, str] = field(default_factory=dict)
+    flag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """Where a send landed: ``count`` messages from ``first_offset`` on."""
+
+    queue: MessageQueue
+    first_offset: int
+    count: int
+    message_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerData:
+    """One broker of a route: its master's address, if it has one."""
+
+    name: str
+    master: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueData:
+    """How many queues of a topic one broker serves, and what may be done with them."""
+
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    is_readable: bool
+    is_writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """Where a topic lives, as the name server tells it."""
+
+    topic: str
+    brokers: tuple[BrokerData, ...]
+    queues: tuple[QueueData, ...]
+    order_conf: str | None = None
+    features: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """One row of the embedded broker's lease table."""
+
+    group: str
+    queue: MessageQueue
+    client_id: str
+    epoch: int
+    granted_at_ms: int
+    renewed_at_ms: int
+    expires_in_ms: int
+    is_live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipEvent:
+    """One change of owner in the embedded broker's history."""
+
+    at_ms: int
+    group: str
+    queue: MessageQueue
+    previous_owner: str | None
+    owner: str | None
+    epoch: int
+    reason: str
