@@ -1,0 +1,85 @@
+"""Pull requests and their four possible outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.protocol.codes import PullFlag, RequestCode, ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
+
+
+class PullStatus(Enum):
+    """What came of a pull."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW_MESSAGE = ResponseCode.PULL_NOT_FOUND
+    NO_MATCHED_MESSAGE = ResponseCode.PULL_RETRY_IMMEDIATELY
+    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+
+
+PULL_CODES: Final = frozenset(status.value for status in PullStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """An answered pull: raw records in ``body``, to be decoded by whoever wants them."""
+
+    status: PullStatus
+    next_offset: int
+    minimum: int
+    maximum: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PullLimits:
+    """How much one pull may bring. A stock RocketMQ caps both at 32 messages and 256 KiB."""
+
+    max_messages: int = 32
+    max_bytes: int = 256 * 1024
+
+
+def pull_request(
+    queue: MessageQueue,
+    queue_offset: int,
+    *,
+    group: str,
+    limits: PullLimits,
+    expression: str = "*",
+    suspend_ms: int = 0,
+    lease_epoch: int | None = None,
+) -> RemotingCommand:
+    """PULL_MESSAGE with the subscription inside, so that no heartbeat is needed."""
+    flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms > 0 else PullFlag(0))
+    fields = {
+        "bname": queue.broker_name,
+        "commitOffset": "0",
+        "consumerGroup": group,
+        "expressionType": "TAG",
+        "maxMsgBytes": str(limits.max_bytes),
+        "maxMsgNums": str(limits.max_messages),
+        "queueId": str(queue.queue_id),
+        "queueOffset": str(queue_offset),
+        "subVersion": "0",
+        "subscription": expression,
+        "suspendTimeoutMillis": str(suspend_ms),
+        "sysFlag": str(int(flags)),
+        "topic": queue.topic,
+    }
+    if lease_epoch is not None:
+        fields["leaseEpoch"] = str(lease_epoch)
+    return RemotingCommand(RequestCode.PULL_MESSAGE, ext_fields=fields)
+
+
+def parse_pull(response: RemotingCommand) -> PullResult:
+    """The outcome in a response whose code is one of PULL_CODES."""
+    return PullResult(
+        status=PullStatus(ResponseCode(response.code)),
+        next_offset=response.ext_int("nextBeginOffset"),
+        minimum=response.ext_int("minOffset"),
+        maximum=response.ext_int("maxOffset"),
+        body=response.body,
+    )
