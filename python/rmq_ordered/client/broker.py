@@ -1,0 +1,252 @@
+"""Single questions to brokers, typed: one method per request, errors named, nothing remembered."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from rmq_ordered.client.retry import retry_until
+from rmq_ordered.client.routes import RouteTable
+from rmq_ordered.clock import Clock
+from rmq_ordered.errors import (
+    BrokerError,
+    OffsetWentBack,
+    QueueLeaseLost,
+    TopicNotFound,
+    TransportError,
+)
+from rmq_ordered.model import (
+    LeaseRecord,
+    LockAnswer,
+    MessageQueue,
+    OffsetSpan,
+    OwnershipEvent,
+    QueueLease,
+)
+from rmq_ordered.net.channel import PendingAnswer
+from rmq_ordered.net.remoting import Remoting
+from rmq_ordered.protocol import groups, locks, topics
+from rmq_ordered.protocol.answers import ensure_success
+from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
+
+T = TypeVar("T")
+
+
+class BrokerOperations:
+    """Thread-safe. Reads are repeated after a lost connection; what changes state is sent once."""
+
+    def __init__(
+        self, remoting: Remoting, routes: RouteTable, clock: Clock, timeout_ms: int
+    ) -> None:
+        self._remoting = remoting
+        self._routes = routes
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+
+    # Topics
+
+    def create_topic(self, topic: str, queues: int, *, ordered: bool = True) -> None:
+        """Create the topic on every broker of the cluster."""
+        what = f"to create topic {topic}"
+        request = topics.create_topic_request(topic, queues, ordered=ordered)
+        for address in self._masters():
+            ensure_success(self._call(address, request, what), address, what)
+        self._routes.forget(topic)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete the topic from every broker and name server, or raise TopicNotFound."""
+        self._routes.forget(topic)
+        self._routes.route(topic)
+        what = f"to delete topic {topic}"
+        for address in self._masters():
+            ensure_success(
+                self._call(address, topics.delete_topic_request(topic), what), address, what
+            )
+        self._routes.delete(topic)
+
+    def topic_stats(self, topic: str) -> dict[MessageQueue, OffsetSpan]:
+        """First and last offsets of every readable queue: one request per broker."""
+        queues = self._routes.readable(topic)
+        spans: dict[MessageQueue, OffsetSpan] = {}
+        for broker_name in sorted({queue.broker_name for queue in queues}):
+            spans |= self._reading(topic, partial(self._stats, topic, broker_name))
+        # A queue that nobody wrote to yet may be missing from the broker's table.
+        return {queue: spans.get(queue, OffsetSpan(0, 0)) for queue in queues}
+
+    def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first offset stored at or after a time; the end of the queue if there is none."""
+        request = groups.search_offset_request(queue, timestamp_ms)
+        return self._offset_of(queue, request, f"the offset of {queue} at {timestamp_ms}")
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the queue's next message will get."""
+        return self._offset_of(queue, groups.max_offset_request(queue), f"the end of {queue}")
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset that is still there."""
+        return self._offset_of(queue, groups.min_offset_request(queue), f"the beginning of {queue}")
+
+    # Groups
+
+    def heartbeat(self, client_id: str, group: str, topic_names: Iterable[str]) -> None:
+        """Register with every broker of the topics; creates the group and its retry topic."""
+        names = tuple(topic_names)
+        request = groups.heartbeat_request(
+            client_id, group, names, version_ms=self._clock.wall_ms()
+        )
+        what = f"a heartbeat of group {group}"
+        for address in self._masters_of(names):
+            ensure_success(self._call(address, request, what), address, what)
+
+    def leave_group(self, client_id: str, group: str, topic_names: Iterable[str]) -> None:
+        """Undo ``heartbeat``."""
+        what = f"to leave group {group}"
+        for address in self._masters_of(topic_names):
+            request = groups.unregister_request(client_id, group)
+            ensure_success(self._call(address, request, what), address, what)
+
+    def group_members(self, group: str, topic_names: Iterable[str]) -> tuple[str, ...]:
+        """The client ids that are members of a group now."""
+        members: set[str] = set()
+        for address in self._masters_of(topic_names):
+            response = self._call(address, groups.members_request(group), f"members of {group}")
+            # RocketMQ answers SYSTEM_ERROR for a group without members.
+            if response.code == ResponseCode.SUCCESS:
+                members.update(groups.parse_members(response))
+        return tuple(sorted(members))
+
+    def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The group's committed offset, or None if it never committed one."""
+        what = f"the offset of group {group} on {queue}"
+
+        def ask() -> int | None:
+            address = self.address(queue)
+            response = self._call(address, groups.query_offset_request(group, queue), what)
+            if response.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            return ensure_success(response, address, what).ext_int("offset")
+
+        return self._reading(queue.topic, ask)
+
+    def commit_offset(
+        self, group: str, queue: MessageQueue, queue_offset: int, *, lease: QueueLease | None = None
+    ) -> None:
+        """Commit an offset and wait; with a lease the embedded broker checks its epoch."""
+        what = f"to commit offset {queue_offset} of group {group} on {queue}"
+        epoch = lease.epoch if lease is not None else None
+        request = groups.update_offset_request(group, queue, queue_offset, lease_epoch=epoch)
+        address = self.address(queue)
+        response = self._call(address, request, what)
+        if lease is not None and response.code == ResponseCode.STALE_LEASE:
+            raise QueueLeaseLost(group, queue, lease.client_id, response.remark or "stale epoch")
+        if response.code == ResponseCode.OFFSET_WENT_BACK:
+            committed = self.committed_offset(group, queue)
+            raise OffsetWentBack(group, queue, -1 if committed is None else committed, queue_offset)
+        ensure_success(response, address, what)
+
+    # Locks
+
+    def lock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> list[LockAnswer]:
+        """Ask for, or renew, locks: one request per broker."""
+        answers: list[LockAnswer] = []
+        for address, asked in self._by_master(queues).items():
+            what = f"locks of group {group} for '{client_id}'"
+            response = self._call(address, locks.lock_request(group, client_id, asked), what)
+            answers += locks.parse_lock(ensure_success(response, address, what), asked)
+        return answers
+
+    def unlock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> None:
+        """Give locks back and wait for the answers."""
+        for address, held in self._by_master(queues).items():
+            what = f"to unlock queues of group {group}"
+            response = self._call(address, locks.unlock_request(group, client_id, held), what)
+            ensure_success(response, address, what)
+
+    def leases(
+        self, group: str | None = None, topic: str | None = None
+    ) -> tuple[tuple[LeaseRecord, ...], tuple[OwnershipEvent, ...]]:
+        """The lease table and ownership history; only the embedded broker can tell."""
+        table: list[LeaseRecord] = []
+        history: list[OwnershipEvent] = []
+        what = "the lease table"
+        for address in self._masters():
+            response = self._call(address, locks.leases_request(group, topic), what)
+            if response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                remark = (
+                    "only the embedded broker can tell: RocketMQ has no request for its lock table"
+                )
+                raise BrokerError(address, what, response.code, remark)
+            rows, events = locks.parse_leases(ensure_success(response, address, what))
+            table += rows
+            history += events
+        return tuple(table), tuple(sorted(history, key=lambda event: event.at_ms))
+
+    # Addresses and calls
+
+    def address(self, queue: MessageQueue) -> str:
+        """Where requests about a queue go."""
+        return self._routes.master(queue.topic, queue.broker_name)
+
+    def start(
+        self, queue: MessageQueue, request: RemotingCommand, what: str, timeout_ms: int
+    ) -> PendingAnswer:
+        """Send any request about a queue without waiting."""
+        try:
+            return self._remoting.start(self.address(queue), request, what, timeout_ms)
+        except TransportError:
+            self._routes.forget(queue.topic)
+            raise
+
+    def _stats(self, topic: str, broker_name: str) -> dict[MessageQueue, OffsetSpan]:
+        what = f"statistics of topic {topic}"
+        address = self._routes.master(topic, broker_name)
+        response = self._call(address, topics.topic_stats_request(topic), what)
+        if response.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise TopicNotFound(address, topic, response.remark)
+        return topics.parse_topic_stats(ensure_success(response, address, what), topic)
+
+    def _offset_of(self, queue: MessageQueue, request: RemotingCommand, what: str) -> int:
+        def ask() -> int:
+            address = self.address(queue)
+            return ensure_success(self._call(address, request, what), address, what).ext_int(
+                "offset"
+            )
+
+        return self._reading(queue.topic, ask)
+
+    def _reading(self, topic: str, attempt: Callable[[], T]) -> T:
+        """Run a question that may be asked again; a lost connection asks for a new route first."""
+
+        def with_fresh_route() -> T:
+            try:
+                return attempt()
+            except TransportError:
+                self._routes.forget(topic)
+                raise
+
+        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
+        return retry_until(self._clock, deadline_ms, with_fresh_route)
+
+    def _call(self, address: str, request: RemotingCommand, what: str) -> RemotingCommand:
+        return self._remoting.call(address, request, what, self._timeout_ms)
+
+    def _masters(self) -> list[str]:
+        return [broker.master for broker in self._routes.brokers() if broker.master]
+
+    def _masters_of(self, topic_names: Iterable[str]) -> list[str]:
+        addresses = {
+            broker.master
+            for topic in topic_names
+            for broker in self._routes.route(topic).brokers
+            if broker.master
+        }
+        return sorted(addresses)
+
+    def _by_master(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        grouped: dict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in queues:
+            grouped[self.address(queue)].append(queue)
+        return grouped

@@ -1,0 +1,73 @@
+"""The client itself: connections, routes and broker operations of one RocketMQ cluster."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rmq_ordered.client.broker import BrokerOperations
+from rmq_ordered.client.routes import RouteTable
+from rmq_ordered.clock import Clock
+from rmq_ordered.errors import OptionError
+from rmq_ordered.net.remoting import Remoting
+from rmq_ordered.net.system import SystemClock
+from rmq_ordered.net.transport import Connect, connect_tcp
+from rmq_ordered.options import parse_name_servers
+
+_DEFAULT_TIMEOUT_MS = 3_000
+
+
+class Client:
+    """A connection to a cluster, opened when first used. Thread-safe; cannot be pickled.
+
+    Args:
+        name_server: ``host:port``, several separated by ``;``.
+        request_timeout_ms: how long one request may take.
+        clock: time; tests pass their own.
+        connect: how connections are made; tests pass their own.
+
+    Raises:
+        OptionError: the address cannot be read.
+    """
+
+    def __init__(
+        self,
+        name_server: str | tuple[str, ...],
+        *,
+        request_timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+        clock: Clock | None = None,
+        connect: Connect = connect_tcp,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.request_timeout_ms = request_timeout_ms
+        self.remoting = Remoting(self.clock, connect)
+        self.routes = RouteTable(
+            self.remoting, _addresses(name_server), self.clock, request_timeout_ms
+        )
+        self.broker = BrokerOperations(self.remoting, self.routes, self.clock, request_timeout_ms)
+
+    def close(self) -> None:
+        """Close every connection. Idempotent."""
+        self.remoting.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _addresses(name_server: str | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(name_server, tuple):
+        return name_server
+    try:
+        return parse_name_servers(name_server)
+    except ValueError:
+        raise OptionError(
+            "nameServer", name_server, "host:port, several separated by ';'"
+        ) from None

@@ -1,0 +1,206 @@
+"""Reading a range of one queue as Arrow batches: pipelined pulls, merged in order, decoded in bulk.
+
+The range decides what is read: the same range always gives the same rows, whenever it is read
+again. Nothing is skipped silently; a broker that no longer has an offset of the range ends the read
+with an error.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from rmq_ordered.client.connection import Client
+from rmq_ordered.columnar import DecodeOptions, clip, decode_pull_body
+from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange, QueueLeaseLost, RmqOrderedError
+from rmq_ordered.model import QueueLease, QueueRange
+from rmq_ordered.net.channel import PendingAnswer
+from rmq_ordered.ordering.window import PullWindow
+from rmq_ordered.protocol.answers import refusal
+from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
+from rmq_ordered.protocol.pulls import (
+    PULL_CODES,
+    PullLimits,
+    PullResult,
+    PullStatus,
+    parse_pull,
+    pull_request,
+)
+
+# A group name for reads that belong to no group: pulls need one, but nothing is committed under it.
+ANONYMOUS_GROUP: Final = "rmq-ordered-reader"
+# What one pull asks for. RocketMQ gives 32 messages at most; the embedded broker gives what was
+# asked for.
+_STOCK_PULL: Final = PullLimits(32, 256 * 1024)
+_WIDE_PULL: Final = PullLimits(4_096, 2 * 1024 * 1024)
+_STOCK_DEPTH: Final = 16
+_WIDE_DEPTH: Final = 2
+# Raw bytes decoded at once: large enough to amortise numpy's calls, small enough to stay in cache
+# and memory.
+_CHUNK_BYTES: Final = 2 * 1024 * 1024
+_CHUNK_OFFSETS: Final = 8_192
+# How long a read may make no progress before its last error is raised.
+_STALL_MS: Final = 30_000
+_PAUSE_MS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """Everything an executor needs to read one range; plain and picklable."""
+
+    range: QueueRange
+    group: str = ANONYMOUS_GROUP
+    lease: QueueLease | None = None
+    features: frozenset[str] = frozenset()
+
+
+class QueueReader:
+    """Reads ranges with one client. Not thread-safe: one read at a time."""
+
+    def __init__(self, client: Client, decode: DecodeOptions | None = None) -> None:
+        self._client = client
+        self._decode = decode or DecodeOptions()
+
+    def read(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the range in queue-offset order.
+
+        Raises:
+            OffsetOutOfRange: the broker does not have a part of the range (any more).
+            QueueLeaseLost: the plan's lease is not valid at the broker.
+            TransportError: the broker could not be reached for half a minute.
+        """
+        chunk: list[bytes] = []
+        size = 0
+        chunk_start = plan.range.start
+        position = plan.range.start
+        for position, body in self._bodies(plan):
+            chunk.append(body)
+            size += len(body)
+            if size >= _CHUNK_BYTES or position - chunk_start >= _CHUNK_OFFSETS:
+                yield from self._rows(plan, chunk, chunk_start)
+                chunk, size, chunk_start = [], 0, position
+        yield from self._rows(plan, chunk, chunk_start)
+
+    def _rows(self, plan: ReadPlan, chunk: list[bytes], start: int) -> Iterator[pa.RecordBatch]:
+        body = chunk[0] if len(chunk) == 1 else b"".join(chunk)
+        if body:
+            batch = decode_pull_body(body, plan.range.queue, self._decode)
+            rows = clip(batch, start, plan.range.end)
+            if rows.num_rows:
+                yield rows
+
+    def _bodies(self, plan: ReadPlan) -> Iterator[tuple[int, bytes]]:
+        """Raw answers in order, each with the queue offset it reaches."""
+        pulls = _Pulls(self._client, plan)
+        try:
+            while not pulls.window.is_done:
+                body = pulls.next_body()
+                if body:
+                    yield pulls.window.position, body
+        finally:
+            pulls.abandon_all()
+
+
+class _Pulls:
+    """The pulls of one read: the window decides, this class sends, waits and recovers."""
+
+    def __init__(self, client: Client, plan: ReadPlan) -> None:
+        is_wide = FEATURE_WIDE_PULL in plan.features
+        self._client = client
+        self._plan = plan
+        self._limits = _WIDE_PULL if is_wide else _STOCK_PULL
+        depth = _WIDE_DEPTH if is_wide else _STOCK_DEPTH
+        first, last = plan.range.start, plan.range.end
+        self.window = PullWindow(first, last, self._limits.max_messages, depth)
+        self._pending: deque[PendingAnswer] = deque()
+        self._stalled_since_ms: int | None = None
+
+    def next_body(self) -> bytes:
+        """The next raw answer in order; empty when a pull only moved on or has to be repeated."""
+        try:
+            self._fill()
+            answer = self._pending.popleft()
+            result = self._outcome(answer)
+        except RmqOrderedError as error:
+            self._recover(error)
+            return b""
+        if result.next_offset <= self.window.position:
+            self._recover(self._no_progress(answer, result))
+            return b""
+        self._stalled_since_ms = None
+        for _ in range(self.window.answered(result.next_offset)):
+            self._pending.popleft().abandon()
+        return result.body
+
+    def abandon_all(self) -> None:
+        """Nobody wants the remaining answers."""
+        while self._pending:
+            self._pending.popleft().abandon()
+
+    def _fill(self) -> None:
+        while (pull := self.window.next_pull()) is not None:
+            offset, count = pull
+            self._pending.append(self._start(offset, count))
+
+    def _start(self, offset: int, count: int) -> PendingAnswer:
+        lease = self._plan.lease
+        request = pull_request(
+            self._plan.range.queue,
+            offset,
+            group=self._plan.group,
+            limits=PullLimits(count, self._limits.max_bytes),
+            lease_epoch=lease.epoch if lease else None,
+        )
+        what = f"a pull of {self._plan.range.queue} at {offset}"
+        return self._client.broker.start(
+            self._plan.range.queue, request, what, self._client.request_timeout_ms
+        )
+
+    def _outcome(self, answer: PendingAnswer) -> PullResult:
+        response = answer.result()
+        queue, lease = self._plan.range.queue, self._plan.lease
+        if response.code == ResponseCode.STALE_LEASE and lease is not None:
+            raise QueueLeaseLost(
+                lease.group, queue, lease.client_id, response.remark or "stale epoch"
+            )
+        if response.code not in PULL_CODES:
+            raise refusal(response, answer.channel.address, answer.what)
+        result = parse_pull(response)
+        asked, address = self.window.position, answer.channel.address
+        if (
+            result.status is PullStatus.OFFSET_ILLEGAL
+            and not result.minimum <= asked < result.maximum
+        ):
+            raise OffsetOutOfRange(address, queue, asked, result.minimum, result.maximum)
+        if result.status is PullStatus.NO_NEW_MESSAGE and result.maximum < self._plan.range.end:
+            raise OffsetOutOfRange(address, queue, asked, result.minimum, result.maximum)
+        if result.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
+            return result
+        # The offset exists but is not served yet (being dispatched) or was reset under us: ask
+        # again.
+        return PullResult(result.status, asked, result.minimum, result.maximum, b"")
+
+    def _no_progress(self, answer: PendingAnswer, result: PullResult) -> RmqOrderedError:
+        remark = (
+            f"{result.status.name} with next offset {result.next_offset}, "
+            f"although the broker holds [{result.minimum}, {result.maximum})"
+        )
+        return BrokerBusy(answer.channel.address, answer.what, result.status.value, remark)
+
+    def _recover(self, error: RmqOrderedError) -> None:
+        """Start the window again at the position reached, or give up."""
+        now_ms = self._client.clock.monotonic_ms()
+        if self._stalled_since_ms is None:
+            self._stalled_since_ms = now_ms
+        if not error.retryable or now_ms - self._stalled_since_ms >= _STALL_MS:
+            raise error
+        self.abandon_all()
+        self._client.routes.forget(self._plan.range.queue.topic)
+        self.window = PullWindow(
+            self.window.position, self.window.end, self.window.step, self.window.depth
+        )
+        self._client.clock.pause_ms(_PAUSE_MS)

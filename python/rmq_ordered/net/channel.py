@@ -1,0 +1,178 @@
+"""One connection with its reader thread: requests in, futures out.
+
+All protocol state lives in ``RemotingConnection`` under one lock; this class only moves bytes and
+wakes waiters. A channel that failed stays failed: whoever wants to go on opens a new one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from typing import Final
+
+from rmq_ordered.clock import Clock
+from rmq_ordered.errors import (
+    ConnectionLost,
+    ProtocolError,
+    RequestTimedOut,
+    RmqOrderedError,
+    TransportError,
+)
+from rmq_ordered.net.transport import Transport
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.connection import RemotingConnection, RequestReceived
+
+_LOG: Final = logging.getLogger("rmq_ordered.net")
+# Large enough that a full pull answer needs few system calls, small enough to have one per
+# connection.
+_RECEIVE_BYTES: Final = 512 * 1024
+
+OnRequest = Callable[[str, RemotingCommand], None]
+
+
+def ignore_request(address: str, request: RemotingCommand) -> None:
+    """For clients to whom the broker has nothing to say."""
+    _LOG.debug("< request code=%s from=%s ignored", request.code, address)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAnswer:
+    """A request that is on its way."""
+
+    channel: Channel
+    opaque: int
+    what: str
+    timeout_ms: int
+    deadline_ms: int
+    future: Future[RemotingCommand]
+
+    def result(self) -> RemotingCommand:
+        """Wait for the answer until the deadline; raises TransportError."""
+        remaining_ms = max(0, self.deadline_ms - self.channel.clock.monotonic_ms())
+        try:
+            return self.future.result(remaining_ms / 1000)
+        except FutureTimeout:
+            self.abandon()
+            raise RequestTimedOut(self.channel.address, self.what, self.timeout_ms) from None
+
+    def abandon(self) -> None:
+        """Nobody waits for this answer any more."""
+        self.channel.forget(self.opaque)
+
+
+class Channel:
+    """Thread-safe. The reader thread is a daemon and ends with the connection."""
+
+    def __init__(
+        self,
+        address: str,
+        transport: Transport,
+        clock: Clock,
+        on_request: OnRequest = ignore_request,
+    ) -> None:
+        self.address = address
+        self.clock = clock
+        self._transport = transport
+        self._on_request = on_request
+        self._connection = RemotingConnection()
+        self._lock = threading.Lock()
+        self._send_lock = threading.Lock()
+        self._waiting: dict[int, Future[RemotingCommand]] = {}
+        self._failure: RmqOrderedError | None = None
+        self._reader = threading.Thread(
+            target=self._read, name=f"rmq-ordered {address}", daemon=True
+        )
+        self._reader.start()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests may still be sent."""
+        return self._failure is None
+
+    def start(self, command: RemotingCommand, what: str, timeout_ms: int) -> PendingAnswer:
+        """Send a request and return at once."""
+        deadline_ms = self.clock.monotonic_ms() + timeout_ms
+        future: Future[RemotingCommand] = Future()
+        with self._send_lock:
+            with self._lock:
+                self._ensure_open()
+                opaque, data = self._connection.send_request(command, deadline_ms)
+                self._waiting[opaque] = future
+            _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
+            self._send(data)
+        return PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future)
+
+    def call(self, command: RemotingCommand, what: str, timeout_ms: int) -> RemotingCommand:
+        """Send a request and wait for its answer."""
+        return self.start(command, what, timeout_ms).result()
+
+    def send_one_way(self, command: RemotingCommand) -> None:
+        """Send a request that gets no answer."""
+        with self._send_lock:
+            with self._lock:
+                self._ensure_open()
+                data = self._connection.send_one_way(command)
+            self._send(data)
+
+    def forget(self, opaque: int) -> None:
+        """Drop a waiter."""
+        with self._lock:
+            self._connection.forget(opaque)
+            self._waiting.pop(opaque, None)
+
+    def close(self) -> None:
+        """End the connection; those who still wait get ConnectionLost."""
+        self._fail(ConnectionLost(self.address, "closed by this client"))
+        if threading.current_thread() is not self._reader:
+            self._reader.join()
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._transport.send_all(data)
+        except TransportError as error:
+            self._fail(error)
+            raise
+
+    def _read(self) -> None:
+        buffer = bytearray(_RECEIVE_BYTES)
+        try:
+            with memoryview(buffer) as view:
+                while (count := self._transport.receive_into(buffer)) > 0:
+                    self._deliver(view[:count])
+            with self._lock:
+                reason = self._connection.receive_eof()
+            self._fail(ConnectionLost(self.address, reason))
+        except (TransportError, ProtocolError) as error:
+            self._fail(error)
+
+    def _deliver(self, data: memoryview) -> None:
+        with self._lock:
+            events = self._connection.receive_data(data)
+            waiters = [
+                (self._waiting.pop(event.opaque, None), event.response)
+                for event in events
+                if not isinstance(event, RequestReceived)
+            ]
+        for future, response in waiters:
+            if future is not None:
+                future.set_result(response)
+        for event in events:
+            if isinstance(event, RequestReceived):
+                self._on_request(self.address, event.request)
+
+    def _fail(self, error: RmqOrderedError) -> None:
+        with self._lock:
+            if self._failure is None:
+                self._failure = error
+            waiting, self._waiting = self._waiting, {}
+        self._transport.close()
+        for future in waiting.values():
+            future.set_exception(error)
+
+    def _ensure_open(self) -> None:
+        if self._failure is not None:
+            raise ConnectionLost(self.address, str(self._failure)) from self._failure

@@ -1,0 +1,89 @@
+"""A TCP connection as the channel needs it: the only place where OSError is translated."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Final, Protocol
+
+from rmq_ordered.errors import ConnectFailed, ConnectionLost
+
+# Java's client gives connecting 3 s; a send that cannot move a byte for this long has a dead peer.
+CONNECT_TIMEOUT_MS: Final = 3_000
+_STALL_TIMEOUT_S: Final = 15.0
+
+
+class Transport(Protocol):
+    """A duplex byte stream to one address."""
+
+    def send_all(self, data: bytes) -> None:
+        """Send every byte or raise ConnectionLost."""
+
+    def receive_into(self, buffer: bytearray) -> int:
+        """Wait for bytes; 0 means that the peer closed. Raises ConnectionLost."""
+
+    def close(self) -> None:
+        """End the stream; a blocked ``receive_into`` returns or raises. Idempotent."""
+
+
+class Connect(Protocol):
+    """How a transport is made; tests pass their own."""
+
+    def __call__(self, address: str, /) -> Transport:
+        """Open a stream to ``host:port`` or raise ConnectFailed."""
+
+
+class TcpTransport:
+    """A blocking socket. One thread may receive while another sends."""
+
+    def __init__(self, address: str, sock: socket.socket) -> None:
+        self._address = address
+        self._socket = sock
+
+    def send_all(self, data: bytes) -> None:
+        """Send every byte or raise ConnectionLost."""
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise ConnectionLost(self._address, f"send failed: {_words(error)}") from error
+
+    def receive_into(self, buffer: bytearray) -> int:
+        """Wait for bytes; an idle connection is not an error."""
+        while True:
+            try:
+                return self._socket.recv_into(buffer)
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise ConnectionLost(self._address, f"receive failed: {_words(error)}") from error
+
+    def close(self) -> None:
+        """Shut down first: closing alone does not wake a thread that is blocked in recv."""
+        with contextlib.suppress(OSError):  # already disconnected is what we want
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``host:port`` in its two parts; ``[v6]:port`` as well."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ConnectFailed(address, "an address should read host:port")
+    return host.strip("[]"), int(port)
+
+
+def connect_tcp(address: str, /) -> Transport:
+    """Open a TCP connection with RocketMQ's socket options."""
+    host, port = split_address(address)
+    try:
+        sock = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_MS / 1000)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.settimeout(_STALL_TIMEOUT_S)
+    except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot encode
+        raise ConnectFailed(address, _words(error)) from error
+    return TcpTransport(address, sock)
+
+
+def _words(error: OSError | UnicodeError) -> str:
+    known = error.strerror if isinstance(error, OSError) else None
+    return known or str(error) or type(error).__name__
