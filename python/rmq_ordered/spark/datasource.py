@@ -1,0 +1,77 @@
+"""``format("rmq-ordered")``: where Spark enters."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+import pyspark
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from rmq_ordered.errors import OptionError
+from rmq_ordered.options import SinkOptions, SourceOptions, parse_source_table
+from rmq_ordered.spark.batch import OrderedBatchReader
+from rmq_ordered.spark.compat import connector_options, ensure_supported
+from rmq_ordered.spark.rows import ensure_sink_schema, source_schema
+from rmq_ordered.spark.sink import OrderedBatchWriter, OrderedStreamWriter
+from rmq_ordered.spark.stream import OrderedStreamReader
+
+ensure_supported(pyspark.__version__)
+
+
+class RmqOrderedDataSource(DataSource):
+    """Apache RocketMQ ordered topics.
+
+    Name: ``rmq-ordered``. Found by Spark without registration once the package is installed.
+
+    Source columns: key, value, topic, broker, queue, offset, timestamp, born_timestamp, tags,
+    index_keys, message_id, reconsume_times, and properties with ``includeProperties=true``.
+
+    Options: ``docs/options.md``; ``nameServer`` always, ``subscribe`` and ``group`` to read,
+    ``topic`` to write.
+
+    Examples:
+        A stream that owns its queues::
+
+            spark.readStream.format("rmq-ordered").option("nameServer", "127.0.0.1:9876")
+                .option("subscribe", "orders").option("group", "billing").load()
+
+        Rows with ``key`` and ``value`` to another topic, in order per key::
+
+            df.writeStream.format("rmq-ordered").option("nameServer", "127.0.0.1:9876")
+                .option("topic", "invoices").option("checkpointLocation", "/data/cp").start()
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._given = connector_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in ``format``."""
+        return "rmq-ordered"
+
+    def schema(self) -> str:
+        """The source's columns; asked first, so that a wrong option fails at ``load()``."""
+        values = parse_source_table(self._given)
+        return source_schema(include_properties=values["includeProperties"])
+
+    def streamReader(self, schema: StructType) -> OrderedStreamReader:
+        """A stream that owns its queues."""
+        return OrderedStreamReader(SourceOptions.parse(self._given, streaming=True))
+
+    def reader(self, schema: StructType) -> OrderedBatchReader:
+        """A bounded read."""
+        return OrderedBatchReader(SourceOptions.parse(self._given, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OrderedStreamWriter:
+        """A streaming sink; complete mode arrives as overwrite, and each batch is appended."""
+        ensure_sink_schema(schema)
+        return OrderedStreamWriter(SinkOptions.parse(self._given))
+
+    def writer(self, schema: StructType, overwrite: bool) -> OrderedBatchWriter:
+        """A batch sink."""
+        if overwrite:
+            raise OptionError("mode", "overwrite", "append: messages of a topic cannot be replaced")
+        ensure_sink_schema(schema)
+        return OrderedBatchWriter(SinkOptions.parse(self._given))

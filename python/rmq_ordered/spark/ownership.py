@@ -1,0 +1,182 @@
+"""What the driver-side reader holds while a run lasts: client, leases, committed offsets.
+
+It lives in one process for the whole run and is never pickled. Everything about ownership fails
+closed: a lease that cannot be confirmed ends the query.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from rmq_ordered.client.connection import Client
+from rmq_ordered.client.leases import LeaseKeeper, release_predecessors
+from rmq_ordered.client.reader import ANONYMOUS_GROUP, ReadPlan
+from rmq_ordered.client.retry import retry_until
+from rmq_ordered.errors import BrokerError, OffsetOutOfRange, OptionError, QueueLeaseLost
+from rmq_ordered.model import MessageQueue, OffsetSpan, QueueRange
+from rmq_ordered.net.system import fresh_client_id
+from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
+from rmq_ordered.ordering.offsets import Positions
+from rmq_ordered.spark.partition import QueuePartition, Witness
+
+_LOG: Final = logging.getLogger("rmq_ordered.spark")
+
+
+class SourceRun:
+    """One run of a streaming source, or the planning of one batch read."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._client = Client(options.name_servers, request_timeout_ms=options.request_timeout_ms)
+        self._keeper: LeaseKeeper | None = None
+        self._expected: dict[MessageQueue, int | None] = {}
+
+    @property
+    def group(self) -> str:
+        """The consumer group; a name that commits nothing when the user gave none."""
+        return self._options.group or ANONYMOUS_GROUP
+
+    def spans(self) -> dict[MessageQueue, OffsetSpan]:
+        """What the brokers hold of every queue now; one request per broker and topic."""
+        spans: dict[MessageQueue, OffsetSpan] = {}
+        for topic in self._options.topics:
+            self._client.routes.forget(topic)
+            spans |= self._client.broker.topic_stats(topic)
+        return spans
+
+    def own(self, queues: Iterable[MessageQueue]) -> None:
+        """Own these queues for the group, or raise; with ``leaseMode=none`` do nothing."""
+        if self._options.lease_mode is LeaseMode.NONE:
+            return
+        new = [queue for queue in sorted(queues) if queue not in self._expected]
+        if self._keeper is None:
+            self._keeper = self._register(new)
+        if new:
+            self._keeper.acquire(new, self._options.lease_timeout_ms)
+            for queue in new:
+                self._expected[queue] = self._client.broker.committed_offset(self.group, queue)
+        self._keeper.ensure_held()
+
+    def starting_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
+        """Where a query without a checkpoint begins."""
+        return {queue: self._start(queue, span) for queue, span in spans.items()}
+
+    def commit(self, positions: Mapping[MessageQueue, int]) -> None:
+        """Commit finished offsets for the group; never moves one back, never without the lease."""
+        if self._keeper is None:
+            return
+        for queue, position in sorted(positions.items()):
+            committed = self._expected.get(queue)
+            if queue in self._expected and (committed is None or position > committed):
+                self._commit_one(self._keeper, queue, position)
+                self._expected[queue] = position
+
+    def partitions(self, start: Positions, end: Positions) -> list[QueuePartition]:
+        """One partition per queue with something to read, each carrying its lease."""
+        planned: list[QueuePartition] = []
+        for queue in sorted(end):
+            first, last = start.get(queue, 0), end[queue]
+            if last < first:
+                raise OptionError(
+                    "checkpointLocation", f"[{first}, {last}) of {queue}", "ranges that go forward"
+                )
+            if last > first:
+                planned.append(self._partition(QueueRange(queue, first, last)))
+        return planned
+
+    def close(self) -> None:
+        """Give the leases back and close every connection. Idempotent."""
+        keeper, self._keeper = self._keeper, None
+        self._expected.clear()
+        if keeper is not None:
+            keeper.release()
+        self._client.close()
+
+    def _register(self, queues: list[MessageQueue]) -> LeaseKeeper:
+        """Make the group known (so that mqadmin sees it) without staying a member of it."""
+        broker, topics = self._client.broker, self._options.topics
+        instance = self._options.instance_id
+        client_id = fresh_client_id("spark") if instance is None else _instance_client_id(instance)
+        broker.heartbeat(client_id, self.group, topics)
+        others = [
+            member for member in broker.group_members(self.group, topics) if member != client_id
+        ]
+        broker.leave_group(client_id, self.group, topics)
+        if others:
+            _LOG.warning(
+                "group=%s has other members, which compete for its queues: %s", self.group, others
+            )
+        if instance is not None:
+            self._take_over(instance, queues)
+        return LeaseKeeper(broker, self._client.clock, self.group, client_id)
+
+    def _take_over(self, instance: str, queues: list[MessageQueue]) -> None:
+        try:
+            release_predecessors(self._client.broker, self.group, instance, queues)
+        except BrokerError as error:
+            raise OptionError(
+                "instanceId",
+                instance,
+                "a broker that can tell who holds a queue (the embedded one); leave it unset: "
+                f"{error}",
+            ) from error
+
+    def _start(self, queue: MessageQueue, span: OffsetSpan) -> int:
+        position = self._options.starting_offsets
+        if position is StartPosition.GROUP:
+            committed = self._client.broker.committed_offset(self.group, queue)
+            if committed is not None:
+                return committed
+            position = self._options.starting_offsets_fallback
+        return span.maximum if position is StartPosition.LATEST else span.minimum
+
+    def _commit_one(self, keeper: LeaseKeeper, queue: MessageQueue, position: int) -> None:
+        lease = keeper.lease(queue)
+        expected = self._expected[queue]
+
+        def attempt() -> None:
+            if lease.epoch is None:
+                found = self._client.broker.committed_offset(self.group, queue)
+                if found == position:
+                    return
+                ensure_witness(Witness(lease, expected), found)
+            self._client.broker.commit_offset(self.group, queue, position, lease=lease)
+
+        deadline_ms = self._client.clock.monotonic_ms() + self._options.request_timeout_ms
+        retry_until(self._client.clock, deadline_ms, attempt)
+
+    def _partition(self, queue_range: QueueRange) -> QueuePartition:
+        queue = queue_range.queue
+        features = self._client.routes.features(queue.topic)
+        if self._keeper is None:
+            return QueuePartition(ReadPlan(queue_range, self.group, None, features))
+        lease = self._keeper.lease(queue)
+        witness = Witness(lease, self._expected[queue]) if lease.epoch is None else None
+        return QueuePartition(ReadPlan(queue_range, self.group, lease, features), witness)
+
+
+def ensure_in_range(positions: Positions, spans: Mapping[MessageQueue, OffsetSpan]) -> None:
+    """Raise OffsetOutOfRange when a broker does not hold the place where the query stands."""
+    for queue, position in sorted(positions.items()):
+        span = spans.get(queue, OffsetSpan(0, 0))
+        if not span.minimum <= position <= span.maximum:
+            raise OffsetOutOfRange(queue.broker_name, queue, position, span.minimum, span.maximum)
+
+
+def ensure_witness(witness: Witness, found: int | None) -> None:
+    """Raise QueueLeaseLost when the group's committed offset is not what this run left there."""
+    if found != witness.expected:
+        lease = witness.lease
+        raise QueueLeaseLost(
+            lease.group,
+            lease.queue,
+            lease.client_id,
+            f"the group's committed offset is {found}, but this run left {witness.expected}: "
+            "another consumer of the group was there",
+        )
+
+
+def _instance_client_id(instance: str) -> str:
+    return f"{instance}#{fresh_client_id('run')}"
