@@ -1,0 +1,76 @@
+"""Picking pieces out of one byte buffer, all rows at once.
+
+The gathering functions trust their positions: whoever calls them has checked that every piece lies
+inside the buffer. Arrow does not check, and would read somebody else's memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Octets: TypeAlias = npt.NDArray[np.uint8]
+Integers: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+def gather_fixed(octets: Octets, positions: Integers, layout: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Reads one item of a fixed layout at each byte position, aligned or not."""
+    if positions.size == 0:
+        return np.empty(0, layout)
+    width = layout.itemsize
+    # Every position seen as the start of an item: a view, which costs nothing until taken from.
+    windows = np.ndarray((octets.size - width + 1,), f"V{width}", octets, strides=(1,))
+    return windows[positions].view(layout)
+
+
+def gather_slices(
+    buffer: pa.Buffer,
+    starts: Integers,
+    ends: Integers,
+    kind: pa.DataType,
+    rows: Integers | None = None,
+    row_count: int = 0,
+) -> pa.Array:
+    """Copies the slices ``[start, end)`` of a buffer into one array of strings or binaries.
+
+    The slices and the gaps between them, read in turn, already are an Arrow array over the buffer;
+    taking every second element of it copies each slice once and nothing else.
+
+    Args:
+        buffer: The bytes, fewer than 2 GiB.
+        starts: Where slices begin; ascending.
+        ends: Where they end; no slice may reach into the next.
+        kind: ``pa.string()`` (the bytes are known to be UTF-8) or ``pa.binary()``.
+        rows: The row of each slice, ascending; every slice is its own row if not given.
+        row_count: How many rows there are; those without a slice become null.
+    """
+    count = starts.size
+    if count == 0:
+        return pa.nulls(row_count, kind)
+    edges = np.empty(2 * count, np.int32)
+    edges[0::2] = starts
+    edges[1::2] = ends
+    pieces = pa.Array.from_buffers(kind, 2 * count - 1, [None, pa.py_buffer(edges), buffer])
+    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
+    if rows is None or rows.size == row_count:
+        return pieces.take(pa.array(wanted))
+    spread = np.zeros(row_count, np.int32)
+    spread[rows] = wanted
+    is_missing = np.ones(row_count, np.bool_)
+    is_missing[rows] = False
+    return pieces.take(pa.array(spread, mask=is_missing))
+
+
+def repeat_text(text: str, count: int) -> pa.Array:
+    """One string in every row.
+
+    Not ``pa.repeat``: its scalar makes Arrow look for pandas on the disk, each time it is missing.
+    """
+    encoded = text.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
+    data = pa.py_buffer(encoded * count)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), data])

@@ -1,0 +1,111 @@
+"""The columnar decoder and the reference decoder are two readings of the same bytes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.property.messages import pull_bodies, relabelled_bodies, spoiled_bodies
+
+from rmq_ordered.columnar import DecodeOptions, decode_pull_body, message_schema
+from rmq_ordered.errors import QueueGap, RemoteProtocolError
+from rmq_ordered.model import Message, MessageQueue
+from rmq_ordered.protocol.message import decode_messages, offset_message_id
+
+QUEUE = MessageQueue("asked", "broker-a", 5)
+MAX_MILLIS = (2**63 - 1) // 1000
+
+Rows = list[dict[str, Any]]
+
+options = st.builds(
+    DecodeOptions,
+    key_from=st.sampled_from(["__SHARDINGKEY", "KEYS", "a", "标", "\ufffd"]),
+    include_properties=st.booleans(),
+    verify_crc=st.booleans(),
+)
+
+
+def expected_row(message: Message, asked: DecodeOptions) -> dict[str, Any]:
+    properties = message.properties
+    row: dict[str, Any] = {
+        "key": properties.get(asked.key_from),
+        "value": message.body,
+        "topic": QUEUE.topic,
+        "broker": QUEUE.broker_name,
+        "queue": QUEUE.queue_id,
+        "offset": message.queue_offset,
+        "timestamp": micros(message.store_timestamp_ms),
+        "born_timestamp": micros(message.born_timestamp_ms),
+        "tags": properties.get("TAGS"),
+        "index_keys": properties.get("KEYS"),
+        "message_id": properties.get("UNIQ_KEY")
+        or offset_message_id(message.store_host, message.commit_log_offset),
+        "reconsume_times": message.reconsume_times,
+    }
+    return row | ({"properties": dict(properties)} if asked.include_properties else {})
+
+
+def micros(millis: int) -> int | None:
+    return millis * 1000 if abs(millis) <= MAX_MILLIS else None
+
+
+def rows(batch: pa.RecordBatch) -> Rows:
+    # Timestamps as numbers: Python's calendar ends long before Arrow's.
+    batch.validate(full=True)
+    columns = {
+        name: (
+            column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        ).to_pylist()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    if "properties" in columns:
+        assert all(len(row) == len(dict(row)) for row in columns["properties"])
+        columns["properties"] = [dict(row) for row in columns["properties"]]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def by_reference(body: bytes, asked: DecodeOptions) -> Rows:
+    found = decode_messages(body, broker_name=QUEUE.broker_name, verify_crc=asked.verify_crc)
+    return [expected_row(message, asked) for message in found]
+
+
+def columnar(body: bytes, asked: DecodeOptions) -> Rows:
+    return rows(decode_pull_body(body, QUEUE, asked))
+
+
+def attempt(decode: Callable[[bytes, DecodeOptions], Rows], *arguments: Any) -> Rows | Exception:
+    try:
+        return decode(*arguments)
+    except (RemoteProtocolError, QueueGap) as refusal:
+        return refusal
+
+
+@given(pull_bodies(), options)
+def test_every_row_equals_its_message(body: bytes, asked: DecodeOptions) -> None:
+    batch = decode_pull_body(body, QUEUE, asked)
+    assert rows(batch) == by_reference(body, asked)
+    assert batch.schema.equals(message_schema(include_properties=asked.include_properties))
+
+
+@given(pull_bodies(), st.frozensets(st.sampled_from(["a", "TAGS", "\ufffd", "x"]), min_size=1))
+def test_a_tag_filter_keeps_the_rows_that_have_one_of_the_tags(
+    body: bytes, tags: frozenset[str]
+) -> None:
+    kept = [row for row in by_reference(body, DecodeOptions()) if row["tags"] in tags]
+    assert rows(decode_pull_body(body, QUEUE, DecodeOptions(tag_filter=tags))) == kept
+
+
+@settings(max_examples=400)
+@given(st.binary(max_size=400) | spoiled_bodies() | relabelled_bodies(), options)
+def test_garbage_is_refused_by_both_or_read_alike(body: bytes, asked: DecodeOptions) -> None:
+    expected = attempt(by_reference, body, asked)
+    found = attempt(columnar, body, asked)
+    match found:
+        case QueueGap():
+            assert found.queue == QUEUE
+        case RemoteProtocolError():
+            assert isinstance(expected, RemoteProtocolError)
+            assert f"{QUEUE}: the message at queue offset" in str(found)
+        case _:
+            assert found == expected

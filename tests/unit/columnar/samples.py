@@ -1,0 +1,56 @@
+"""Stored messages for the codec tests, and ways to spoil them."""
+
+import json
+import struct
+from dataclasses import replace
+from typing import Any
+
+from tests.support.paths import GOLDEN
+
+from rmq_ordered.model import Message, MessageQueue
+from rmq_ordered.protocol.message import encode_message
+
+QUEUE = MessageQueue("orders", "broker-a", 3)
+
+MESSAGE = Message(
+    queue=QUEUE,
+    queue_offset=7,
+    commit_log_offset=4096,
+    body=b"hello",
+    properties={},
+    born_timestamp_ms=1_700_000_000_000,
+    store_timestamp_ms=1_700_000_000_001,
+    born_host="10.0.0.1:5555",
+    store_host="10.0.0.2:10911",
+)
+
+
+def message(**changes: Any) -> Message:
+    return replace(MESSAGE, **changes)
+
+
+def records(*messages: Message) -> bytes:
+    return b"".join(map(encode_message, messages))
+
+
+def rising(count: int, **changes: Any) -> list[Message]:
+    """Messages at queue offsets 0, 1, 2, ..."""
+    return [message(queue_offset=offset, **changes) for offset in range(count)]
+
+
+def with_raw_properties(record: bytes, raw: bytes) -> bytes:
+    """A record without properties, given a properties string that no encoder would write."""
+    assert record.endswith(b"\0\0")
+    longer = record[:-2] + struct.pack(">h", len(raw)) + raw
+    return struct.pack(">i", len(longer)) + longer[4:]
+
+
+def patched(record: bytes, position: int, layout: str, *values: int) -> bytes:
+    """A copy of a record with a field overwritten."""
+    spoiled = bytearray(record)
+    struct.pack_into(layout, spoiled, position, *values)
+    return bytes(spoiled)
+
+
+def golden(name: str) -> Any:
+    return json.loads((GOLDEN / name).read_text())
