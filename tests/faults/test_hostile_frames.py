@@ -1,0 +1,118 @@
+"""Bytes that no client should send: the connection ends, the broker serves everyone else."""
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+from tests.support.brokers import unique_name
+
+from rmq_ordered.client import Client, OrderedProducer
+from rmq_ordered.embedded import EmbeddedBroker
+from rmq_ordered.protocol.command import RemotingCommand, encode_command
+
+DEADLINE_S = 10.0
+VALID = encode_command(RemotingCommand(106, opaque=1, ext_fields={}))
+
+HOSTILE = {
+    "a length that is negative": struct.pack(">ii", -1, 0),
+    "a length that is too small": struct.pack(">ii", 3, 0),
+    "a frame over the limit": struct.pack(">ii", 16 * 1024 * 1024, 10) + b"{}",
+    "a length of two gigabytes": struct.pack(">ii", 2**31 - 1, 10) + b"{}",
+    "a header longer than its frame": struct.pack(">ii", 10, 2**24 - 1) + b"{" * 6,
+    "an unknown header codec": struct.pack(">iI", 6, 7 << 24 | 2) + b"{}",
+    "a header that is not JSON": struct.pack(">ii", 8, 4) + b"oops",
+    "a binary header that lies": struct.pack(">iI", 25, 1 << 24 | 21)
+    + b"\x00\x0b\x00"
+    + b"\x7f" * 18,
+    "another protocol": b"GET / HTTP/1.1\r\nHost: example\r\n\r\n",
+    "text": b"hello, is anybody there?\n",
+}
+
+
+def connect(broker: EmbeddedBroker) -> socket.socket:
+    host, _, port = broker.name_server.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+
+
+def drain(sock: socket.socket) -> bytes:
+    """Everything until the peer closes; a timeout is a failure of the test."""
+    received = b""
+    try:
+        while chunk := sock.recv(65_536):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    return received
+
+
+@pytest.fixture
+def bystander(embedded_broker: EmbeddedBroker) -> Iterator[OrderedProducer]:
+    """Somebody who was connected before and wants to go on."""
+    topic = unique_name("bystander")
+    with Client(embedded_broker.name_server) as client:
+        client.broker.create_topic(topic, 1)
+        producer = OrderedProducer(client, topic)
+        producer.send("k", b"before")
+        yield producer
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_frame_closes_its_connection_and_nobody_elses(
+    embedded_broker: EmbeddedBroker, bystander: OrderedProducer, name: str
+) -> None:
+    with connect(embedded_broker) as sock:
+        sock.sendall(HOSTILE[name])
+        assert drain(sock) == b""
+    assert bystander.send("k", b"after").first_offset == 1
+
+
+def test_a_connection_closed_in_mid_frame_disturbs_nobody(
+    embedded_broker: EmbeddedBroker, bystander: OrderedProducer
+) -> None:
+    for length in range(1, len(VALID)):
+        with connect(embedded_broker) as sock:
+            sock.sendall(VALID[:length])
+    assert bystander.send("k", b"after").first_offset == 1
+
+
+def test_a_frame_that_comes_byte_by_byte_is_answered(embedded_broker: EmbeddedBroker) -> None:
+    with connect(embedded_broker) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for value in VALID:
+            sock.sendall(bytes([value]))
+        assert b"brokerAddrTable" in sock.recv(65_536)
+
+
+def test_an_unknown_request_code_is_answered_with_a_sentence(
+    embedded_broker: EmbeddedBroker,
+) -> None:
+    with Client(embedded_broker.name_server) as client:
+        answer = client.remoting.call(
+            embedded_broker.name_server, RemotingCommand(31_999, ext_fields={}), "a riddle", 3_000
+        )
+    assert answer.code == 3
+    assert "31999" in (answer.remark or "")
+
+
+@pytest.mark.parametrize("code", [10, 11, 14, 15, 17, 29, 34, 41, 42, 105, 202, 310, 320, 19001])
+@pytest.mark.parametrize(
+    ("fields", "body"),
+    [
+        ({}, b""),
+        ({"queueId": "x", "topic": "../../etc"}, b"{"),
+        (None, b"\xff\xfe"),
+        ({"b": ""}, b"[]"),
+    ],
+)
+def test_a_request_with_missing_or_wrong_fields_is_refused_not_dropped(
+    embedded_broker: EmbeddedBroker, code: int, fields: dict[str, str] | None, body: bytes
+) -> None:
+    with Client(embedded_broker.name_server) as client:
+        answer = client.remoting.call(
+            embedded_broker.name_server,
+            RemotingCommand(code, ext_fields=fields, body=body),
+            f"a broken request {code}",
+            3_000,
+        )
+    assert answer.code != 0 or code in (34, 41, 42, 19001)

@@ -1,0 +1,155 @@
+"""The sink on both brokers: where rows go, in which order, and what is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.harness import Source, assert_in_order, failure_of, finish, produce
+from tests.support.brokers import Broker
+from tests.support.java_clients import JavaClients
+from tests.support.waiting import wait_until
+
+from rmq_ordered.client import Client
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    with Client(broker.name_server) as connected:
+        yield connected
+
+
+def sent(client: Client, topic: str) -> int:
+    return sum(span.maximum for span in client.broker.topic_stats(topic).values())
+
+
+def test_a_pipeline_keeps_the_order_per_key(
+    spark: SparkSession, broker: Broker, client: Client, tmp_path: Path
+) -> None:
+    topic, output = broker.create_topic("in", 3), broker.create_topic("out", 2)
+    total = produce(client, topic, keys=50, sequences=range(20))
+    source = Source(
+        spark,
+        {"nameServer": broker.name_server, "subscribe": topic, "group": broker.unique("group")},
+    )
+    query = (
+        source.stream(maxOffsetsPerTrigger=300)
+        .writeStream.format("rmq-ordered")
+        .option("nameServer", broker.name_server)
+        .option("topic", output)
+        .option("checkpointLocation", str(tmp_path / "cp"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    finish(query)
+    wait_until(lambda: sent(client, output) == total, "all is visible", 10)
+    assert_in_order(source.batch(subscribe=output).collect(), total)
+
+
+def test_the_sink_and_a_java_producer_put_the_same_keys_into_the_same_queues(
+    spark: SparkSession, broker: Broker, client: Client, javaclients: JavaClients
+) -> None:
+    topic = broker.create_topic("selected", 7)
+    keys = ["", "a", "order-1", "user:42", "polygenelubricants", "订单-1", "key😀", "Ünïcode"]
+    keys = [key for key in keys if key] + [f"order-{number}" for number in range(40)]
+    rows = spark.createDataFrame([(key, "from spark") for key in keys], "key string, value string")
+    (
+        rows.coalesce(1)
+        .write.format("rmq-ordered")
+        .option("nameServer", broker.name_server)
+        .option("topic", topic)
+        .mode("append")
+        .save()
+    )
+    by_java = javaclients.send_ordered(
+        broker.name_server, topic, [(key, "from java") for key in keys]
+    )
+    wait_until(lambda: sent(client, topic) == 2 * len(keys), "all is visible", 10)
+    source = Source(spark, {"nameServer": broker.name_server, "subscribe": topic})
+    by_spark = {
+        row.key: row.queue for row in source.batch().collect() if bytes(row.value) == b"from spark"
+    }
+    assert by_spark == {result.key: result.queue_id for result in by_java}
+
+
+def test_tags_keys_and_properties_reach_the_message(
+    spark: SparkSession, broker: Broker, client: Client
+) -> None:
+    topic = broker.create_topic("decorated", 1)
+    schema = (
+        "key string, value binary, tags string, index_keys string, properties map<string,string>"
+    )
+    rows = [
+        ("k", bytearray(b"v"), "TagA", "i1 i2", {"colour": "红"}),
+        ("k", bytearray(b"w"), None, None, None),
+    ]
+    (
+        spark.createDataFrame(rows, schema)
+        .coalesce(1)
+        .write.format("rmq-ordered")
+        .options(nameServer=broker.name_server, topic=topic)
+        .mode("append")
+        .save()
+    )
+    wait_until(lambda: sent(client, topic) == 2, "all is visible", 10)
+    source = Source(spark, {"nameServer": broker.name_server, "subscribe": topic})
+    first, second = source.batch(includeProperties="true").collect()
+    assert (first.tags, first.index_keys, first.properties["colour"]) == ("TagA", "i1 i2", "红")
+    assert (second.tags, second.index_keys, bytes(second.value)) == (None, None, b"w")
+
+
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+@pytest.mark.parametrize(
+    ("schema", "row", "sentence"),
+    [
+        ("key string", ("k",), "a column 'value' (binary or string)"),
+        ("value string", ("v",), "a column 'key' (string)"),
+        ("key int, value string", (1, "v"), "column 'key' to be string; cast it first"),
+        ("key string, value string, colour string", ("k", "v", "red"), "found 'colour'"),
+        ("key string, value string", (None, "v"), "a sharding key in every row"),
+        ("key string, value string", ("k", None), "also in the one with key 'k'"),
+        ("key string, value string, tags string", ("k", "v", "a\x01b"), "TAGS"),
+    ],
+)
+def test_rows_that_cannot_be_sent_fail_with_the_reason(
+    spark: SparkSession, broker: Broker, client: Client, schema: str, row: tuple, sentence: str
+) -> None:
+    topic = broker.create_topic("refused", 1)
+    frame = spark.createDataFrame([row], schema)
+    with pytest.raises(Exception, match=r"OptionError|LocalProtocolError") as raised:
+        frame.write.format("rmq-ordered").options(nameServer=broker.name_server, topic=topic).mode(
+            "append"
+        ).save()
+    assert sentence in str(raised.value)
+    assert sent(client, topic) == 0
+
+
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+def test_overwriting_a_topic_is_refused(spark: SparkSession, broker: Broker) -> None:
+    topic = broker.create_topic("kept", 1)
+    frame = spark.createDataFrame([("k", "v")], "key string, value string")
+    writer = frame.write.format("rmq-ordered").options(nameServer=broker.name_server, topic=topic)
+    with pytest.raises(Exception, match="messages of a topic cannot be replaced"):
+        writer.mode("overwrite").save()
+
+
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+def test_a_missing_output_topic_fails_with_what_to_do(
+    spark: SparkSession, broker: Broker, client: Client, tmp_path: Path
+) -> None:
+    topic = broker.create_topic("in", 1)
+    produce(client, topic, keys=1, sequences=range(1))
+    options = {"nameServer": broker.name_server, "subscribe": topic, "group": broker.unique("g")}
+    missing = broker.unique("missing")
+    query = (
+        Source(spark, options)
+        .stream()
+        .writeStream.format("rmq-ordered")
+        .options(nameServer=broker.name_server, topic=missing)
+        .option("checkpointLocation", str(tmp_path / "cp"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    text = failure_of(query)
+    assert "TopicNotFound" in text
+    assert f"rmq-ordered topic create {missing} --queues" in text
