@@ -1,0 +1,31 @@
+"""The examples are what users copy, so they are run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.timeout(240)
+def test_the_demo_survives_kill_9_and_its_audit_holds() -> None:
+    finished = subprocess.run(
+        [
+            sys.executable,
+            str(EXAMPLES / "ordered_pipeline_demo.py"),
+            "--keys",
+            "300",
+            "--events",
+            "20",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=220,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "per key strictly rising" in finished.stdout
+    assert "0 breaks" in finished.stdout
+    assert "killed with -9" in finished.stdout or "done" in finished.stdout
