@@ -19,6 +19,7 @@
         QueueGap
         OffsetWentBack
       EmbeddedBrokerError               the broker's process did not start or died
+        EmbeddedBrokerUnavailable       it was not even tried: Java, the jar or PySpark is missing
 
 Fields first, sentence in ``__str__``: what was expected, what was found, what to do next. Spark
 keeps only the text of an error, so every field that matters is in the sentence. ``args`` always
@@ -248,3 +249,13 @@ class EmbeddedBrokerError(RmqOrderedError):
     def __str__(self) -> str:
         tail = "\n  ".join(self.last_lines) or "(no output)"
         return f"{self.what} (exit code {self.exit_code}); last lines of its log:\n  {tail}"
+
+
+class EmbeddedBrokerUnavailable(EmbeddedBrokerError):
+    """Something the broker needs is missing here; it was not even tried to start it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, None, ())
+
+    def __str__(self) -> str:
+        return self.what

@@ -15,8 +15,7 @@ from typing import Final, Protocol, Self
 from rmq_ordered.clock import Clock
 from rmq_ordered.embedded.injvm import DriverBroker
 from rmq_ordered.embedded.process import BrokerProcess
-from rmq_ordered.embedded.unavailable import EmbeddedBrokerUnavailable
-from rmq_ordered.errors import EmbeddedBrokerError
+from rmq_ordered.errors import EmbeddedBrokerError, EmbeddedBrokerUnavailable
 from rmq_ordered.net.system import SystemClock
 
 _LOG: Final = logging.getLogger("rmq_ordered.embedded")

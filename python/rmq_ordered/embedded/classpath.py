@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from rmq_ordered.embedded.unavailable import EmbeddedBrokerUnavailable
+from rmq_ordered.errors import EmbeddedBrokerUnavailable
 
 BROKER_JAR: Final = Path(__file__).parents[1] / "jars" / "rmq-ordered-broker.jar"
 

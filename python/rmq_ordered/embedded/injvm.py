@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rmq_ordered.embedded.classpath import broker_jar
-from rmq_ordered.embedded.unavailable import EmbeddedBrokerUnavailable
-from rmq_ordered.errors import EmbeddedBrokerError
+from rmq_ordered.errors import EmbeddedBrokerError, EmbeddedBrokerUnavailable
 
 _LOG: Final = logging.getLogger("rmq_ordered.embedded")
 _CLASS: Final = "rmqordered.EmbeddedBroker"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from rmq_ordered.embedded.classpath import class_path
-from rmq_ordered.embedded.unavailable import EmbeddedBrokerUnavailable
+from rmq_ordered.errors import EmbeddedBrokerUnavailable
 
 _MAIN_CLASS: Final = "rmqordered.Main"
 # Spark 4 needs 17 as well, so whoever runs Spark has it.
