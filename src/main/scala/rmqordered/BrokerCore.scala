@@ -1,0 +1,139 @@
+package rmqordered
+
+import java.util.concurrent.{Executor, RejectedExecutionException, ThreadLocalRandom}
+
+import rmqordered.config.{BrokerConfig, Settings}
+import rmqordered.group.{ConsumerGroups, ProducerGroups, SubscriptionGroups}
+import rmqordered.handler._
+import rmqordered.lease.{LeaseFile, QueueLockManager}
+import rmqordered.model.{Names, Perm, QueueKey, TopicConfig}
+import rmqordered.net.ConnectionListener
+import rmqordered.offset.ConsumerOffsets
+import rmqordered.protocol.RemotingCommand
+import rmqordered.store.{DataDirectory, KvTable, MessageStore, TopicTable}
+import rmqordered.util.Clock
+
+/** Something to be done again and again. */
+final case class PeriodicTask(everyMs: Long, run: () => Unit)
+
+/**
+ * The broker without its sockets and timers: tables, store and handlers, made and joined here. Tests
+ * drive it with their own connections and clock.
+ *
+ * @param worker
+ *   serves requests that may wait for a small file to be flushed, one at a time, in order
+ */
+final class BrokerCore(
+    config: BrokerConfig,
+    clock: Clock,
+    directory: DataDirectory,
+    identity: BrokerIdentity,
+    worker: Executor
+) extends ConnectionListener {
+  import BrokerCore._
+
+  private val parked = new ParkedPulls(clock, config(Settings.maxParkedPulls))
+  // Arrivals reach the pull handler, which is made after the store it reads.
+  @volatile private var onArrival: QueueKey => Unit = _ => ()
+  private val store = new MessageStore(
+    directory,
+    config,
+    new TopicTable(directory.table("topics"), systemTopics(config)),
+    clock,
+    key => onArrival(key)
+  )
+  private val kv = new KvTable(directory.table("kvConfig"))
+  private val offsets = new ConsumerOffsets(directory.table("consumerOffset"))
+  private val groups = new SubscriptionGroups(
+    directory.table("subscriptionGroup"),
+    config(Settings.autoCreateSubscriptionGroup)
+  )
+  private val consumers =
+    new ConsumerGroups[Connection](clock, config(Settings.channelExpiredTimeout).toLong)
+  private val producers = new ProducerGroups[Connection]
+  private val locks = new QueueLockManager(
+    new LeaseFile(directory.table("queueLeases")),
+    clock,
+    config(Settings.lockMaxLiveTimeMs).toLong,
+    config(Settings.maxQueueLeases)
+  )
+  private val handlers = makeHandlers()
+  private val dispatcher = new RequestDispatcher(RoutingTable.of(handlers), worker)
+  onArrival = handlers.pull.onArrival
+
+  override def received(command: RemotingCommand, connection: Connection): Unit =
+    dispatcher.dispatch(command, connection)
+
+  override def disconnected(connection: Connection): Unit = {
+    parked.disconnect(connection)
+    // By the worker, behind a heartbeat of the same connection that may still wait there.
+    try worker.execute(() => handlers.client.disconnected(connection))
+    catch { case _: RejectedExecutionException => handlers.client.disconnected(connection) }
+  }
+
+  def periodicTasks: Seq[PeriodicTask] = Seq(
+    PeriodicTask(config(Settings.flushConsumerOffsetInterval).toLong, () => offsets.flush()),
+    PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
+    PeriodicTask(ParkedSweepMs, () => parked.expire()),
+    PeriodicTask(ClientSweepMs, () => handlers.client.closeExpired())
+  )
+
+  /** Answers waiting polls and lets no more wait. */
+  def releasePolls(): Unit = parked.close()
+
+  /** Flushes everything. Requests that still come are refused. */
+  def close(): Unit = {
+    releasePolls()
+    store.close()
+    offsets.flush()
+  }
+
+  private def makeHandlers(): Handlers = {
+    val creation = new TopicCreation(store.topics)
+    val sendSettings = SendSettings(
+      identity,
+      config(Settings.maxMessageSize),
+      queues => ThreadLocalRandom.current().nextInt(queues),
+      new UniqueKeys(ThreadLocalRandom.current().nextLong())
+    )
+    val wide = PullLimits(config(Settings.maxPullMessages), config(Settings.maxPullBytes))
+    val pullTables = PullTables(store, offsets, groups, consumers, locks)
+    Handlers(
+      route = new RouteHandler(store.topics, identity),
+      kv = new KvHandler(kv),
+      topic = new TopicHandler(store, offsets, identity, config(Settings.maxQueuesPerTopic)),
+      send = new SendHandler(store, creation, groups, locks, sendSettings),
+      pull = new PullHandler(pullTables, parked, identity, wide, clock),
+      offset = new OffsetHandler(store, offsets, groups, locks, identity),
+      client = new ClientHandler(groups, consumers, producers, creation),
+      lock = new LockHandler(locks, clock),
+      group = new GroupHandler(GroupTables(groups, consumers, producers, offsets, store), identity),
+      runtime = new RuntimeHandler(identity, clock)
+    )
+  }
+}
+
+object BrokerCore {
+
+  // Long polls end at most so much after their time; clients allow them ten seconds more.
+  private val ParkedSweepMs = 100L
+
+  // RocketMQ 5.x ClientHousekeepingService: every 10 s.
+  private val ClientSweepMs = 10000L
+
+  // RocketMQ's TopicConfig gives a topic without settings of its own 16 queues.
+  private val ClusterTopicQueues = 16
+
+  /** Topics RocketMQ's brokers own too: the template for new ones, and one per cluster and broker. */
+  private def systemTopics(config: BrokerConfig): Seq[TopicConfig] = {
+    val all = Perm.ReadWrite | Perm.Inherit
+    val queues = config(Settings.defaultTopicQueueNums)
+    val template = Option.when(config(Settings.autoCreateTopicEnable))(
+      TopicConfig(Names.AutoCreateTopic, queues, queues, all)
+    )
+    template.toSeq ++ Seq(
+      TopicConfig(config(Settings.brokerClusterName), ClusterTopicQueues, ClusterTopicQueues, all),
+      TopicConfig(config(Settings.brokerName), 1, 1, all)
+    )
+  }
+}

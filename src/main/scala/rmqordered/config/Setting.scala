@@ -1,0 +1,57 @@
+package rmqordered.config
+
+/**
+ * One broker setting: its name, default, meaning and check, in one place.
+ *
+ * @param default
+ *   the default as it would be written in the configuration file
+ */
+final class Setting[T] private (
+    val name: String,
+    val default: String,
+    val doc: String,
+    read: String => Either[String, T]
+) {
+
+  /** The typed value, or a sentence saying what was expected. */
+  def parse(text: String): Either[String, T] =
+    read(text.trim).left.map(expected => s"Setting $name expects $expected, found '${text.trim}'.")
+}
+
+object Setting {
+
+  def text(name: String, default: String, doc: String): Setting[String] =
+    new Setting(name, default, doc, Right(_))
+
+  /** A name that ends up in routes and file names, hence RocketMQ's rule for topic names. */
+  def word(name: String, default: String, doc: String): Setting[String] =
+    new Setting(
+      name,
+      default,
+      doc,
+      text =>
+        Either.cond(text.matches("[a-zA-Z0-9_-]{1,100}"), text, "1 to 100 of the characters a-z A-Z 0-9 _ -")
+    )
+
+  def flag(name: String, default: Boolean, doc: String): Setting[Boolean] =
+    new Setting(name, default.toString, doc, text => text.toBooleanOption.toRight("true or false"))
+
+  def int(name: String, default: Int, range: Range.Inclusive, doc: String): Setting[Int] =
+    new Setting(
+      name,
+      default.toString,
+      doc,
+      text =>
+        text.toIntOption
+          .filter(value => value >= range.start && value <= range.end)
+          .toRight(s"a whole number from ${range.start} to ${range.end}")
+    )
+
+  def choice[T](name: String, default: T, doc: String)(choices: (String, T)*): Setting[T] =
+    new Setting(
+      name,
+      choices.collectFirst { case (text, value) if value == default => text }.get,
+      doc,
+      text => choices.toMap.get(text).toRight(choices.map(_._1).mkString(" or "))
+    )
+}

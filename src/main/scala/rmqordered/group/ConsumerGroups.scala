@@ -1,0 +1,113 @@
+package rmqordered.group
+
+import scala.collection.mutable
+
+import rmqordered.model.{ClientIdentity, ConsumeMode, Subscription}
+import rmqordered.util.Clock
+
+/** One member of a group: who it is, and the connection it speaks on. */
+final case class Member[C](channel: C, identity: ClientIdentity, lastHeartbeat: Long)
+
+/** What a consumer's heartbeat says about one group; no subscriptions means: as before. */
+final case class Registration(
+    group: String,
+    mode: ConsumeMode,
+    subscriptions: Option[Seq[Subscription]]
+)
+
+/** A group at one moment. */
+final case class GroupView[C](
+    mode: ConsumeMode,
+    members: Vector[Member[C]],
+    subscriptions: Map[String, Subscription]
+)
+
+/** A group whose members have to look at the membership again. */
+final case class MembershipChange[C](group: String, mode: ConsumeMode, members: Vector[C])
+
+/**
+ * Who is alive in which consumer group, by connection, as heartbeats say.
+ *
+ * The last heartbeat of any member replaces the group's subscriptions, newer versions win: RocketMQ
+ * expects all members to subscribe alike. Nothing here survives a restart; clients register again.
+ *
+ * Thread-safe: one lock, never held while anything is sent. `C` is a connection, compared by
+ * identity.
+ */
+final class ConsumerGroups[C](clock: Clock, expiryMs: Long) {
+  private val groups = mutable.HashMap.empty[String, Group]
+
+  private final class Group(var mode: ConsumeMode) {
+    val members = mutable.LinkedHashMap.empty[C, Member[C]]
+    var subscriptions: Map[String, Subscription] = Map.empty
+  }
+
+  /** Takes a heartbeat; says who must be told, if the group changed by it. */
+  def register(
+      channel: C,
+      identity: ClientIdentity,
+      registration: Registration
+  ): Option[MembershipChange[C]] = synchronized {
+    val group = groups.getOrElseUpdate(registration.group, new Group(registration.mode))
+    group.mode = registration.mode
+    val isNew = !group.members.get(channel).exists(_.identity.clientId == identity.clientId)
+    group.members(channel) = Member(channel, identity, clock.monotonicMillis())
+    val topicsChanged = registration.subscriptions.exists(subscribe(group, _))
+    Option.when(isNew || topicsChanged)(change(registration.group, group))
+  }
+
+  /** True when the set of topics changed; a new expression for the same topic is not a change. */
+  private def subscribe(group: Group, wanted: Seq[Subscription]): Boolean = {
+    val before = group.subscriptions
+    group.subscriptions = wanted.map { subscription =>
+      val newest = before.get(subscription.topic).filter(_.subVersion > subscription.subVersion)
+      subscription.topic -> newest.getOrElse(subscription)
+    }.toMap
+    before.keySet != group.subscriptions.keySet
+  }
+
+  def unregister(channel: C, groupName: String): Option[MembershipChange[C]] = synchronized {
+    groups.get(groupName).filter(_.members.contains(channel)).map(remove(groupName, _, channel))
+  }
+
+  /** A connection is gone: it leaves all its groups. */
+  def disconnect(channel: C): Seq[MembershipChange[C]] = synchronized {
+    val mine = groups.toSeq.filter { case (_, group) => group.members.contains(channel) }
+    mine.map { case (name, group) => remove(name, group, channel) }
+  }
+
+  /** Connections whose heartbeat is overdue; the caller closes them, which disconnects them. */
+  def expired(): Seq[C] = synchronized {
+    val now = clock.monotonicMillis()
+    groups.values
+      .flatMap(_.members.values)
+      .filter(member => now - member.lastHeartbeat > expiryMs)
+      .map(_.channel)
+      .toSeq
+      .distinct
+  }
+
+  private def remove(name: String, group: Group, channel: C): MembershipChange[C] = {
+    group.members.remove(channel)
+    val left = change(name, group)
+    if (group.members.isEmpty) groups.remove(name)
+    left
+  }
+
+  private def change(name: String, group: Group): MembershipChange[C] =
+    MembershipChange(name, group.mode, group.members.keys.toVector)
+
+  def view(group: String): Option[GroupView[C]] = synchronized {
+    groups.get(group).map(g => GroupView(g.mode, g.members.values.toVector, g.subscriptions))
+  }
+
+  def subscription(group: String, topic: String): Option[Subscription] = synchronized {
+    groups.get(group).flatMap(_.subscriptions.get(topic))
+  }
+
+  def contains(group: String): Boolean = synchronized(groups.contains(group))
+
+  def groupsOf(topic: String): Set[String] = synchronized {
+    groups.collect { case (name, group) if group.subscriptions.contains(topic) => name }.toSet
+  }
+}

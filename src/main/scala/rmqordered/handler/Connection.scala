@@ -1,0 +1,24 @@
+package rmqordered.handler
+
+import rmqordered.model.HostAddress
+import rmqordered.protocol.RemotingCommand
+
+/**
+ * The other end of a socket, as handlers see it. Compared by identity. All methods may be called by
+ * any thread.
+ */
+trait Connection {
+
+  /** The client's address, as it is stored in messages. */
+  def remote: HostAddress
+
+  def send(command: RemotingCommand): Unit
+
+  /**
+   * Runs a task that will send much, as soon as the client has taken what was sent before. A client
+   * that does not read thus costs its own buffer and no more.
+   */
+  def whenWritable(task: () => Unit): Unit
+
+  def close(): Unit
+}

@@ -1,0 +1,80 @@
+package rmqordered.handler
+
+import java.io.IOException
+
+import rmqordered.lease.EpochCheck
+import rmqordered.model.QueueKey
+import rmqordered.protocol.{ProtocolError, ResponseCode}
+
+/** A request is refused for a reason the client should see. Carries no stack: it is no bug. */
+final class Refusal(val code: Int, val remark: String) extends Exception(remark, null, false, false)
+
+/**
+ * The only place where something unwelcome becomes a response code. The sentences follow RocketMQ's
+ * where tools and people know them.
+ */
+object Failures {
+
+  def response(error: Throwable): Response = error match {
+    case refusal: Refusal => Response(refusal.code, Some(refusal.remark))
+    case error: ProtocolError =>
+      Response(ResponseCode.InvalidParameter, Some(s"The request cannot be read: ${error.getMessage}."))
+    case error: IOException =>
+      Response(ResponseCode.SystemError, Some(s"${error.getClass.getName}: ${error.getMessage}"))
+    case other =>
+      Response(ResponseCode.SystemError, Some(s"${other.getClass.getName}: ${other.getMessage}"))
+  }
+
+  def unsupported(code: Int): Refusal =
+    new Refusal(ResponseCode.RequestCodeNotSupported, s"Request code $code is not supported by this broker.")
+
+  def notYet(code: Int, what: String): Refusal =
+    new Refusal(ResponseCode.RequestCodeNotSupported, s"Request code $code ($what) is not supported yet.")
+
+  def busy: Refusal =
+    new Refusal(ResponseCode.SystemBusy, "[OVERLOAD]the broker's request queue is full, retry later")
+
+  def missing(field: String): Refusal =
+    new Refusal(ResponseCode.InvalidParameter, s"The header field $field is missing.")
+
+  def invalid(sentence: String): Refusal = new Refusal(ResponseCode.InvalidParameter, sentence)
+
+  def notANumber(field: String, value: String): Refusal =
+    invalid(s"The header field $field is not a number: '${value.take(40)}'.")
+
+  def badBody(problem: String): Refusal = invalid(s"The request's body cannot be read: $problem.")
+
+  def illegalMessage(sentence: String): Refusal = new Refusal(ResponseCode.MessageIllegal, sentence)
+
+  def noPermission(sentence: String): Refusal = new Refusal(ResponseCode.NoPermission, sentence)
+
+  def unavailable(reason: String): Refusal =
+    new Refusal(ResponseCode.ServiceNotAvailable, s"service not available now: $reason")
+
+  def topicNotExist(topic: String): Refusal =
+    new Refusal(ResponseCode.TopicNotExist, s"topic[$topic] not exist, apply first please!")
+
+  def noRoute(topic: String): Refusal =
+    new Refusal(ResponseCode.TopicNotExist, s"No topic route info in name server for the topic: $topic")
+
+  def groupNotExist(group: String): Refusal =
+    new Refusal(ResponseCode.SubscriptionGroupNotExist, s"subscription group [$group] does not exist")
+
+  def notFound(sentence: String): Refusal = new Refusal(ResponseCode.QueryNotFound, sentence)
+
+  def staleEpoch(group: String, queue: QueueKey, epoch: Long, check: EpochCheck.Stale): Refusal = {
+    val holder = check.holder.fold(s"nobody (last epoch ${check.lastEpoch})") { lease =>
+      s"${lease.clientId} under epoch ${lease.epoch}"
+    }
+    new Refusal(
+      ResponseCode.StaleLeaseEpoch,
+      s"Lease epoch $epoch of group $group on queue $queue is not live; the queue is held by $holder."
+    )
+  }
+
+  def offsetWentBack(group: String, queue: QueueKey, asked: Long, committed: Long): Refusal =
+    new Refusal(
+      ResponseCode.OffsetWentBack,
+      s"Group $group has committed $committed on queue $queue; a commit under a lease cannot go back to $asked."
+    )
+}

@@ -1,0 +1,136 @@
+package rmqordered.handler
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import rmqordered.group.{ConsumerGroups, ProducerGroups, SubscriptionGroups}
+import rmqordered.model.{ClientIdentity, Names, QueueKey}
+import rmqordered.offset.{ConsumerOffsets, OffsetKey}
+import rmqordered.protocol.ResponseCode
+import rmqordered.store.MessageStore
+import rmqordered.util.Json
+
+/** The tables that say what groups exist and how far they are. */
+final case class GroupTables(
+    groups: SubscriptionGroups,
+    consumers: ConsumerGroups[Connection],
+    producers: ProducerGroups[Connection],
+    offsets: ConsumerOffsets,
+    store: MessageStore
+)
+
+/** Administration of groups. */
+final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
+  import tables._
+
+  /** 200. */
+  def updateOrCreate(call: Call): Unit = {
+    val config = SubscriptionGroups.decode(call.jsonBody)
+    Names.groupProblem(config.name).foreach(problem => throw Failures.invalid(problem))
+    groups.put(config)
+    call.answer(Response.ok)
+  }
+
+  /** 201. */
+  def getAll(call: Call): Unit = {
+    val root = Json.obj()
+    root.set[JsonNode]("dataVersion", Bodies.dataVersion())
+    root.putObject("forbiddenTable")
+    val table = root.putObject("subscriptionGroupTable")
+    groups.all.foreach(group => table.set[JsonNode](group.name, SubscriptionGroups.encode(group)))
+    call.answer(Response.json(root))
+  }
+
+  /** 207. */
+  def delete(call: Call): Unit = {
+    val group = call.text("groupName")
+    groups.delete(group)
+    if (call.optionalFlag("cleanOffset").getOrElse(false)) offsets.removeGroup(group)
+    call.answer(Response.ok)
+  }
+
+  /** 208. */
+  def consumeStats(call: Call): Unit = {
+    val group = call.text("consumerGroup")
+    val table = for {
+      name <- statsTopics(call, group)
+      topic <- store.topics.get(name).toSeq
+      queueId <- 0 until topic.readQueueNums
+      key = QueueKey(name, queueId)
+    } yield identity.messageQueue(key) -> queueStats(group, key)
+    val rest = Json.obj().put("consumeTps", 0.0)
+    call.answer(Bodies.queueTable(call.command.language, "offsetTable", table, rest))
+  }
+
+  /** As AdminBrokerProcessor: topics the live group does not subscribe to are left out. */
+  private def statsTopics(call: Call, group: String): Seq[String] = {
+    val listed = call.optional("topicList").fold(Seq.empty[String])(_.split(';').toSeq.filter(_.nonEmpty))
+    if (listed.nonEmpty) listed
+    else {
+      val candidates = call.optional("topic").fold(offsets.topicsOf(group))(Set(_))
+      val subscribed = consumers.view(group).fold(Set.empty[String])(_.subscriptions.keySet)
+      (if (subscribed.isEmpty) candidates else candidates.intersect(subscribed)).toSeq.sorted
+    }
+  }
+
+  private def queueStats(group: String, key: QueueKey): ObjectNode = {
+    val committed = offsets.get(OffsetKey(group, key)).getOrElse(0L)
+    Json
+      .obj()
+      .put("brokerOffset", store.maxOffset(key))
+      .put("consumerOffset", committed)
+      .put("lastTimestamp", store.storeTimestamp(key, committed - 1).getOrElse(0L))
+      .put("pullOffset", committed)
+  }
+
+  /** 203. */
+  def consumerConnections(call: Call): Unit = {
+    val group = call.text("consumerGroup")
+    val view = consumers
+      .view(group)
+      .getOrElse(
+        throw new Refusal(ResponseCode.ConsumerNotOnline, s"the consumer group[$group] not online")
+      )
+    val root = Json
+      .obj()
+      .put("consumeFromWhere", view.mode.consumeFromWhere)
+      .put("consumeType", view.mode.consumeType)
+      .put("messageModel", view.mode.messageModel)
+    val connections = root.putArray("connectionSet")
+    view.members.foreach(member => connections.add(connection(member.channel, member.identity)))
+    val subscriptions = root.putObject("subscriptionTable")
+    view.subscriptions.values.foreach { subscription =>
+      subscriptions.set[JsonNode](subscription.topic, Bodies.subscription(subscription))
+    }
+    call.answer(Response.json(root))
+  }
+
+  /** 204. */
+  def producerConnections(call: Call): Unit = {
+    val group = call.text("producerGroup")
+    val members = producers.members(group)
+    if (members.isEmpty)
+      throw new Refusal(ResponseCode.SystemError, s"the producer group[$group] not exist")
+    val root = Json.obj()
+    val connections = root.putArray("connectionSet")
+    members.foreach { case (channel, client) => connections.add(connection(channel, client)) }
+    call.answer(Response.json(root))
+  }
+
+  private def connection(channel: Connection, client: ClientIdentity): ObjectNode =
+    Json
+      .obj()
+      .put("clientAddr", channel.remote.toString)
+      .put("clientId", client.clientId)
+      .put("language", client.language)
+      .put("version", client.version)
+
+  /** 300. */
+  def consumersOfTopic(call: Call): Unit = {
+    val topic = call.text("topic")
+    val found = consumers.groupsOf(topic) ++ offsets.groupsOf(topic)
+    val root = Json.obj()
+    root.set[JsonNode]("groupList", Json.texts(found.toSeq.sorted))
+    call.answer(Response.json(root))
+  }
+}

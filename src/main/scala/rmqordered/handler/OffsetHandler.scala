@@ -1,0 +1,88 @@
+package rmqordered.handler
+
+import rmqordered.group.SubscriptionGroups
+import rmqordered.lease.{EpochCheck, QueueLockManager}
+import rmqordered.model.QueueKey
+import rmqordered.offset.{CommitOutcome, ConsumerOffsets, OffsetKey}
+import rmqordered.store.{MessageStore, TimeBoundary}
+
+/** Offsets: of groups, of queues, by time. */
+final class OffsetHandler(
+    store: MessageStore,
+    offsets: ConsumerOffsets,
+    groups: SubscriptionGroups,
+    locks: QueueLockManager,
+    identity: BrokerIdentity
+) {
+
+  /** 14. */
+  def query(call: Call): Unit = {
+    val queue = queueOf(call)
+    val committed = offsets.get(OffsetKey(call.text("consumerGroup"), queue))
+    val found = committed.orElse {
+      // RocketMQ's ConsumerManageProcessor: a group new to a young queue starts at its beginning.
+      val zeroAllowed = call.optionalFlag("setZeroIfNotFound").getOrElse(true)
+      val isYoung = store.minOffset(queue) == 0 && store.maxOffset(queue) > 0
+      Option.when(zeroAllowed && isYoung)(0L)
+    }
+    call.answer(
+      offset(found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first")))
+    )
+  }
+
+  /** 15. With a lease epoch the commit is fenced and never goes back. */
+  def update(call: Call): Unit = {
+    val queue = queueOf(call)
+    val group = call.text("consumerGroup")
+    val committed = call.long("commitOffset")
+    groups.get(group).getOrElse(throw Failures.groupNotExist(group))
+    if (!store.topics.contains(queue.topic)) throw Failures.topicNotExist(queue.topic)
+    if (committed < 0) throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
+    val key = OffsetKey(group, queue)
+    call.optionalLong("leaseEpoch") match {
+      case None => offsets.commit(key, committed)
+      case Some(epoch) => commitFenced(key, epoch, committed)
+    }
+    call.answer(Response.ok)
+  }
+
+  private def commitFenced(key: OffsetKey, epoch: Long, committed: Long): Unit = {
+    ensureEpoch(key.group, key.queue, epoch)
+    offsets.commitForward(key, committed) match {
+      case CommitOutcome.Committed => ()
+      case CommitOutcome.WentBack(before) =>
+        throw Failures.offsetWentBack(key.group, key.queue, committed, before)
+    }
+  }
+
+  private def ensureEpoch(group: String, queue: QueueKey, epoch: Long): Unit =
+    locks.check(group, identity.messageQueue(queue), epoch) match {
+      case EpochCheck.Current => ()
+      case stale: EpochCheck.Stale => throw Failures.staleEpoch(group, queue, epoch, stale)
+    }
+
+  /** 30. */
+  def max(call: Call): Unit = call.answer(offset(store.maxOffset(queueOf(call))))
+
+  /** 31. */
+  def min(call: Call): Unit = call.answer(offset(store.minOffset(queueOf(call))))
+
+  /** 29. */
+  def byTimestamp(call: Call): Unit = {
+    val boundary =
+      if (call.optional("boundaryType").exists(_.equalsIgnoreCase("upper"))) TimeBoundary.Upper
+      else TimeBoundary.Lower
+    call.answer(offset(store.offsetByTime(queueOf(call), call.long("timestamp"), boundary)))
+  }
+
+  /** 32. */
+  def earliestStoreTime(call: Call): Unit = {
+    val queue = queueOf(call)
+    val timestamp = store.storeTimestamp(queue, store.minOffset(queue)).getOrElse(-1L)
+    call.answer(Response.fields("timestamp" -> timestamp.toString))
+  }
+
+  private def queueOf(call: Call): QueueKey = QueueKey(call.text("topic"), call.int("queueId"))
+
+  private def offset(value: Long): Response = Response.fields("offset" -> value.toString)
+}

@@ -1,0 +1,63 @@
+package rmqordered.handler
+
+import java.util.concurrent.{Executor, RejectedExecutionException}
+
+import org.slf4j.LoggerFactory
+
+import scala.util.control.NonFatal
+
+import rmqordered.protocol.RemotingCommand
+
+/** Where a request is served. */
+sealed trait ServedBy
+
+object ServedBy {
+
+  /** The connection's own thread: memory only, microseconds. */
+  case object NetworkThread extends ServedBy
+
+  /** The worker: may write and flush a small file. */
+  case object Worker extends ServedBy
+}
+
+final case class Route(servedBy: ServedBy, handle: Call => Unit)
+
+/**
+ * Brings every request to its handler, and turns whatever a handler throws into an answer: a bad
+ * request costs its sender an error, never the connection, never the broker.
+ */
+final class RequestDispatcher(routes: Map[Int, Route], worker: Executor) {
+  import RequestDispatcher._
+
+  def dispatch(command: RemotingCommand, connection: Connection): Unit =
+    if (command.isResponse) {
+      // This broker sends one-way requests only, so nobody waits for this.
+      logger.debug("< unexpected response opaque={} client={}", command.opaque, connection.remote)
+    } else {
+      val call = new Call(command, connection)
+      routes.get(command.code) match {
+        case None => call.fail(Failures.unsupported(command.code))
+        case Some(Route(ServedBy.NetworkThread, handle)) => serve(call, handle)
+        case Some(Route(ServedBy.Worker, handle)) =>
+          try worker.execute(() => serve(call, handle))
+          catch { case _: RejectedExecutionException => call.fail(Failures.busy) }
+      }
+    }
+
+  private def serve(call: Call, handle: Call => Unit): Unit =
+    try handle(call)
+    catch {
+      case refusal: Refusal => call.fail(refusal)
+      case NonFatal(error) =>
+        logger.warn("request failed code={} client={}", call.command.code, call.connection.remote, error)
+        call.fail(error)
+      // Linkage errors and the like: the request is lost, the broker is not.
+      case error: LinkageError =>
+        logger.error("request failed code={}", call.command.code, error)
+        call.fail(error)
+    }
+}
+
+object RequestDispatcher {
+  private val logger = LoggerFactory.getLogger(classOf[RequestDispatcher])
+}

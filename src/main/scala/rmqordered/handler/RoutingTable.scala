@@ -1,0 +1,81 @@
+package rmqordered.handler
+
+import rmqordered.handler.ServedBy.{NetworkThread, Worker}
+import rmqordered.protocol.{RequestCode => Code}
+
+/** The handlers, one per family of requests. */
+final case class Handlers(
+    route: RouteHandler,
+    kv: KvHandler,
+    topic: TopicHandler,
+    send: SendHandler,
+    pull: PullHandler,
+    offset: OffsetHandler,
+    client: ClientHandler,
+    lock: LockHandler,
+    group: GroupHandler,
+    runtime: RuntimeHandler
+)
+
+/** Which request goes where. What is not listed is answered "not supported". */
+object RoutingTable {
+
+  def of(h: Handlers): Map[Int, Route] =
+    nameServer(h) ++ messages(h) ++ clients(h) ++ administration(h)
+
+  private def nameServer(h: Handlers): Map[Int, Route] = Map(
+    Code.GetRouteInfoByTopic -> Route(NetworkThread, h.route.routeInfo),
+    Code.GetBrokerClusterInfo -> Route(NetworkThread, h.route.clusterInfo),
+    Code.GetAllTopicListFromNameServer -> Route(NetworkThread, h.route.topicList),
+    Code.GetTopicsByCluster -> Route(NetworkThread, h.route.topicsByCluster),
+    Code.PutKvConfig -> Route(Worker, h.kv.put),
+    Code.GetKvConfig -> Route(NetworkThread, h.kv.get),
+    Code.DeleteKvConfig -> Route(Worker, h.kv.delete),
+    Code.GetKvListByNamespace -> Route(NetworkThread, h.kv.list),
+    Code.DeleteTopicInNameServer -> Route(NetworkThread, h.topic.deleteInNameServer)
+  )
+
+  private def messages(h: Handlers): Map[Int, Route] = Map(
+    Code.SendMessage -> Route(NetworkThread, h.send.send),
+    Code.SendMessageV2 -> Route(NetworkThread, h.send.send),
+    Code.SendBatchMessage -> Route(NetworkThread, h.send.sendBatch),
+    Code.PullMessage -> Route(NetworkThread, h.pull.pull),
+    Code.LitePullMessage -> Route(NetworkThread, h.pull.pull),
+    Code.QueryConsumerOffset -> Route(NetworkThread, h.offset.query),
+    Code.UpdateConsumerOffset -> Route(NetworkThread, h.offset.update),
+    Code.GetMaxOffset -> Route(NetworkThread, h.offset.max),
+    Code.GetMinOffset -> Route(NetworkThread, h.offset.min),
+    Code.SearchOffsetByTimestamp -> Route(NetworkThread, h.offset.byTimestamp),
+    Code.GetEarliestMsgStoreTime -> Route(NetworkThread, h.offset.earliestStoreTime)
+  )
+
+  private def clients(h: Handlers): Map[Int, Route] = Map(
+    Code.HeartBeat -> Route(Worker, h.client.heartbeat),
+    Code.UnregisterClient -> Route(Worker, h.client.unregister),
+    Code.GetConsumerListByGroup -> Route(NetworkThread, h.client.consumerIds),
+    Code.CheckClientConfig -> Route(NetworkThread, h.client.checkClientConfig),
+    Code.ConsumerSendMsgBack -> Route(
+      NetworkThread,
+      _ => throw Failures.notYet(Code.ConsumerSendMsgBack, "CONSUMER_SEND_MSG_BACK")
+    ),
+    Code.LockBatchMq -> Route(Worker, h.lock.lock),
+    Code.UnlockBatchMq -> Route(Worker, h.lock.unlock),
+    Code.GetQueueLeases -> Route(NetworkThread, h.lock.leases)
+  )
+
+  private def administration(h: Handlers): Map[Int, Route] = Map(
+    Code.UpdateAndCreateTopic -> Route(Worker, h.topic.updateOrCreate),
+    Code.DeleteTopicInBroker -> Route(Worker, h.topic.delete),
+    Code.GetTopicConfig -> Route(NetworkThread, h.topic.get),
+    Code.GetAllTopicConfig -> Route(NetworkThread, h.topic.getAll),
+    Code.GetTopicStatsInfo -> Route(NetworkThread, h.topic.stats),
+    Code.UpdateAndCreateSubscriptionGroup -> Route(Worker, h.group.updateOrCreate),
+    Code.GetAllSubscriptionGroupConfig -> Route(NetworkThread, h.group.getAll),
+    Code.DeleteSubscriptionGroup -> Route(Worker, h.group.delete),
+    Code.GetConsumeStats -> Route(NetworkThread, h.group.consumeStats),
+    Code.GetConsumerConnectionList -> Route(NetworkThread, h.group.consumerConnections),
+    Code.GetProducerConnectionList -> Route(NetworkThread, h.group.producerConnections),
+    Code.QueryTopicConsumeByWho -> Route(NetworkThread, h.group.consumersOfTopic),
+    Code.GetBrokerRuntimeInfo -> Route(NetworkThread, h.runtime.info)
+  )
+}

@@ -1,0 +1,51 @@
+package rmqordered.handler
+
+import rmqordered.protocol.RequestCode
+
+/** The header of a send, whichever of RocketMQ's two spellings it came in. */
+final case class SendRequest(
+    topic: String,
+    defaultTopic: String,
+    defaultTopicQueueNums: Int,
+    queueId: Int,
+    sysFlag: Int,
+    bornTimestamp: Long,
+    flag: Int,
+    properties: String,
+    reconsumeTimes: Int,
+    maxReconsumeTimes: Option[Int]
+)
+
+object SendRequest {
+
+  def of(call: Call): SendRequest =
+    if (call.command.code == RequestCode.SendMessage) long(call) else short(call)
+
+  /** 10: the fields under their full names. */
+  private def long(call: Call): SendRequest = SendRequest(
+    topic = call.text("topic"),
+    defaultTopic = call.optional("defaultTopic").getOrElse(""),
+    defaultTopicQueueNums = call.optionalInt("defaultTopicQueueNums").getOrElse(0),
+    queueId = call.int("queueId"),
+    sysFlag = call.optionalInt("sysFlag").getOrElse(0),
+    bornTimestamp = call.optionalLong("bornTimestamp").getOrElse(0L),
+    flag = call.optionalInt("flag").getOrElse(0),
+    properties = call.optional("properties").getOrElse(""),
+    reconsumeTimes = call.optionalInt("reconsumeTimes").getOrElse(0),
+    maxReconsumeTimes = call.optionalInt("maxReconsumeTimes")
+  )
+
+  /** 310 and 320: the same fields under one letter each. */
+  private def short(call: Call): SendRequest = SendRequest(
+    topic = call.text("b"),
+    defaultTopic = call.optional("c").getOrElse(""),
+    defaultTopicQueueNums = call.optionalInt("d").getOrElse(0),
+    queueId = call.int("e"),
+    sysFlag = call.optionalInt("f").getOrElse(0),
+    bornTimestamp = call.optionalLong("g").getOrElse(0L),
+    flag = call.optionalInt("h").getOrElse(0),
+    properties = call.optional("i").getOrElse(""),
+    reconsumeTimes = call.optionalInt("j").getOrElse(0),
+    maxReconsumeTimes = call.optionalInt("l")
+  )
+}

@@ -1,0 +1,121 @@
+package rmqordered.handler
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import rmqordered.model.{Names, QueueKey, TopicConfig}
+import rmqordered.offset.ConsumerOffsets
+import rmqordered.store.{MessageStore, TopicTable}
+import rmqordered.util.Json
+
+/** Administration of topics. */
+final class TopicHandler(
+    store: MessageStore,
+    offsets: ConsumerOffsets,
+    identity: BrokerIdentity,
+    maxQueues: Int
+) {
+  private val topics = store.topics
+
+  /** 17. */
+  def updateOrCreate(call: Call): Unit = {
+    val name = call.text("topic")
+    Names.topicProblem(name).foreach(problem => throw Failures.invalid(problem))
+    ensureNotSystem(name)
+    val previous = topics.get(name)
+    topics.put(
+      TopicConfig(
+        name = name,
+        readQueueNums = queueNums(call, "readQueueNums"),
+        writeQueueNums = queueNums(call, "writeQueueNums"),
+        perm = perm(call),
+        filterType = call.optional("topicFilterType").getOrElse(TopicConfig.SingleTag),
+        sysFlag = call.optionalInt("topicSysFlag").getOrElse(0),
+        order = call.optionalFlag("order").getOrElse(false),
+        attributes = attributes(call, previous.fold(Map.empty[String, String])(_.attributes))
+      )
+    )
+    call.answer(Response.ok)
+  }
+
+  private def queueNums(call: Call, field: String): Int = {
+    val wanted = call.int(field)
+    if (wanted < 0 || wanted > maxQueues)
+      throw Failures.invalid(s"$field must be from 0 to $maxQueues, found $wanted.")
+    wanted
+  }
+
+  private def perm(call: Call): Int = {
+    val wanted = call.int("perm")
+    if (wanted < 0 || wanted >= 8) throw Failures.invalid(s"perm must be below 8, found $wanted.")
+    wanted
+  }
+
+  /** `+key=value,-key`: changes to the attributes a topic has. */
+  private def attributes(call: Call, before: Map[String, String]): Map[String, String] =
+    call.optional("attributes").fold(Seq.empty[String])(_.split(',').toSeq).foldLeft(before) {
+      (found, change) =>
+        change.split("=", 2) match {
+          case Array(key, value) if key.startsWith("+") => found.updated(key.tail.trim, value.trim)
+          case Array(key) if key.startsWith("-") => found - key.tail.trim
+          case _ => throw Failures.invalid(s"Attributes are written +key=value or -key, found '$change'.")
+        }
+    }
+
+  /** 215. */
+  def delete(call: Call): Unit = {
+    val name = call.text("topic")
+    Names.topicProblem(name).foreach(problem => throw Failures.invalid(problem))
+    ensureNotSystem(name)
+    store.deleteTopic(name)
+    offsets.removeTopic(name)
+    call.answer(Response.ok)
+  }
+
+  /** 216. The name server's table is the broker's own: 215 did the work. */
+  def deleteInNameServer(call: Call): Unit = call.answer(Response.ok)
+
+  /** 351. */
+  def get(call: Call): Unit = {
+    val name = call.text("topic")
+    val topic = topics.get(name).getOrElse(throw Failures.topicNotExist(name))
+    call.answer(Response.json(TopicTable.encode(topic)))
+  }
+
+  /** 21. All topics at once; without totalTopicNum Java asks for no second page. */
+  def getAll(call: Call): Unit = {
+    val root = Json.obj()
+    root.set[JsonNode]("dataVersion", Bodies.dataVersion())
+    root.set[JsonNode]("mappingDataVersion", Bodies.dataVersion())
+    val table = root.putObject("topicConfigTable")
+    topics.all.foreach(topic => table.set[JsonNode](topic.name, TopicTable.encode(topic)))
+    root.putObject("topicQueueMappingDetailMap")
+    root.putObject("topicQueueMappingInfoMap")
+    call.answer(Response.json(root))
+  }
+
+  /** 202. */
+  def stats(call: Call): Unit = {
+    val name = call.text("topic")
+    val topic = topics.get(name).getOrElse(throw Failures.topicNotExist(name))
+    val table = (0 until topic.queueNums).map { queueId =>
+      val key = QueueKey(name, queueId)
+      identity.messageQueue(key) -> queueStats(key)
+    }
+    val rest = Json.obj().put("topicPutTps", 0.0)
+    call.answer(Bodies.queueTable(call.command.language, "offsetTable", table, rest))
+  }
+
+  private def queueStats(key: QueueKey): ObjectNode = {
+    val max = store.maxOffset(key)
+    Json
+      .obj()
+      .put("lastUpdateTimestamp", store.storeTimestamp(key, max - 1).getOrElse(0L))
+      .put("maxOffset", max)
+      .put("minOffset", store.minOffset(key))
+  }
+
+  private def ensureNotSystem(name: String): Unit =
+    if (Names.isSystemTopic(name) || topics.isSystem(name))
+      throw Failures.invalid(s"The topic[$name] is conflict with system topic.")
+}

@@ -1,0 +1,54 @@
+package rmqordered.lease
+
+import rmqordered.model.MessageQueue
+
+/** What is leased: a queue, to a consumer group. */
+final case class LeaseKey(group: String, queue: MessageQueue)
+
+/**
+ * Who holds a queue.
+ *
+ * @param epoch
+ *   rises by one with every grant and takeover of the key, for ever; a renewal keeps it
+ * @param expiresAt
+ *   monotonic time; the lease is dead strictly after it
+ */
+final case class Lease(
+    clientId: String,
+    epoch: Long,
+    grantedAtWall: Long,
+    renewedAtWall: Long,
+    expiresAt: Long
+) {
+  def isLive(now: Long): Boolean = now <= expiresAt
+
+  def expiresInMillis(now: Long): Long = Math.max(expiresAt - now, 0L)
+}
+
+/** The answer to one request for one queue. */
+sealed trait LockOutcome
+
+object LockOutcome {
+
+  /** Newly owned, under a new epoch. */
+  final case class Granted(lease: Lease) extends LockOutcome
+
+  /** Still owned, under the same epoch. */
+  final case class Renewed(lease: Lease) extends LockOutcome
+
+  /** Somebody else's. */
+  final case class HeldBy(lease: Lease) extends LockOutcome
+
+  /** Not granted, and nobody holds it: the grant could not be recorded, or the table is full. */
+  final case class Refused(reason: String) extends LockOutcome
+}
+
+/** Whether an epoch that came with a request still counts. */
+sealed trait EpochCheck
+
+object EpochCheck {
+  case object Current extends EpochCheck
+
+  /** Stale; `holder` is the lease that is live now, if any, `lastEpoch` the highest ever given. */
+  final case class Stale(holder: Option[Lease], lastEpoch: Long) extends EpochCheck
+}

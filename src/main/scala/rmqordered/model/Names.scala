@@ -1,0 +1,67 @@
+package rmqordered.model
+
+/**
+ * RocketMQ's names: reserved topics, prefixes, and which topic and group names are legal (as
+ * TopicValidator of RocketMQ 5.x judges them).
+ *
+ * The character rule is also what keeps a topic name from leaving the data directory: topics become
+ * folder names, and a legal name holds neither a dot nor a slash. Nothing may touch a file for a
+ * topic that has not passed `topicProblem`.
+ */
+object Names {
+  val RetryPrefix = "%RETRY%"
+  val DlqPrefix = "%DLQ%"
+
+  /** The template from which topics are created on send. */
+  val AutoCreateTopic = "TBW102"
+  val DefaultRegion = "DefaultRegion"
+
+  private val MaxTopicLength = 127
+  private val MaxRetryOrDlqTopicLength = 255
+  private val MaxGroupLength = 120
+  private val SystemTopicPrefix = "rmq_sys_"
+
+  private val notAllowedToSend = Set(
+    "SCHEDULE_TOPIC_XXXX",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "SELF_TEST_TOPIC",
+    "OFFSET_MOVED_EVENT"
+  )
+  private val systemTopics =
+    notAllowedToSend ++ Set(AutoCreateTopic, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC")
+
+  def retryTopic(group: String): String = RetryPrefix + group
+
+  def dlqTopic(group: String): String = DlqPrefix + group
+
+  def groupOfRetryTopic(topic: String): Option[String] =
+    Option.when(topic.startsWith(RetryPrefix))(topic.substring(RetryPrefix.length))
+
+  def isSystemTopic(topic: String): Boolean =
+    systemTopics.contains(topic) || topic.startsWith(SystemTopicPrefix)
+
+  def isSendForbidden(topic: String): Boolean = notAllowedToSend.contains(topic)
+
+  /** A sentence saying what is wrong with a topic name, or nothing. */
+  def topicProblem(topic: String): Option[String] = {
+    val isLong = topic.startsWith(RetryPrefix) || topic.startsWith(DlqPrefix)
+    problem("topic", topic, if (isLong) MaxRetryOrDlqTopicLength else MaxTopicLength)
+  }
+
+  /** A sentence saying what is wrong with a consumer group name, or nothing. */
+  def groupProblem(group: String): Option[String] = problem("group", group, MaxGroupLength)
+
+  private def problem(kind: String, name: String, maxLength: Int): Option[String] =
+    if (name.isBlank) Some(s"The specified $kind is blank.")
+    else if (!name.forall(isLegal))
+      Some(s"The specified $kind contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$$")
+    else if (name.length > maxLength)
+      Some(s"The specified $kind is longer than $kind max length $maxLength.")
+    else None
+
+  private def isLegal(char: Char): Boolean =
+    (char >= 'a' && char <= 'z') || (char >= 'A' && char <= 'Z') || (char >= '0' && char <= '9') ||
+      char == '%' || char == '|' || char == '_' || char == '-'
+}

@@ -1,0 +1,34 @@
+package rmqordered.net
+
+import java.util
+
+import io.netty.buffer.ByteBuf
+import io.netty.channel.ChannelHandlerContext
+import io.netty.handler.codec.ByteToMessageDecoder
+
+import rmqordered.protocol.FrameCodec
+
+/**
+ * Cuts a byte stream into frames and decodes them. Lengths are checked as soon as their words are
+ * there, so that a lying peer is found out before anything is buffered for it.
+ */
+final class FrameDecoder(maxFrameBytes: Int) extends ByteToMessageDecoder {
+
+  override def decode(
+      context: ChannelHandlerContext,
+      in: ByteBuf,
+      out: util.List[AnyRef]
+  ): Unit =
+    if (in.readableBytes() >= FrameCodec.LengthBytes) {
+      val start = in.readerIndex()
+      val length = in.getInt(start)
+      FrameCodec.ensureLength(length, maxFrameBytes)
+      if (in.readableBytes() >= 2 * FrameCodec.LengthBytes)
+        FrameCodec.ensureHeaderWord(in.getInt(start + FrameCodec.LengthBytes), length)
+      if (in.readableBytes() >= FrameCodec.LengthBytes + length) {
+        val frame = new Array[Byte](length)
+        in.skipBytes(FrameCodec.LengthBytes).readBytes(frame)
+        val _ = out.add(FrameCodec.decode(frame))
+      }
+    }
+}

@@ -1,0 +1,125 @@
+package rmqordered.offset
+
+import java.io.IOException
+import java.util.concurrent.ConcurrentHashMap
+
+import org.slf4j.LoggerFactory
+
+import scala.jdk.CollectionConverters._
+
+import rmqordered.model.QueueKey
+import rmqordered.util.{Json, SmallFile}
+
+/** Whose offset of which queue. */
+final case class OffsetKey(group: String, queue: QueueKey)
+
+/** The answer to a commit that must not go back. */
+sealed trait CommitOutcome
+
+object CommitOutcome {
+  case object Committed extends CommitOutcome
+  final case class WentBack(committed: Long) extends CommitOutcome
+}
+
+/**
+ * How far each consumer group has come in each queue. Kept in memory and written behind: commits
+ * that came under a lease within a fraction of a second, plain ones every few seconds as RocketMQ
+ * does. A crash loses at most that much progress, which means repetition, never a gap.
+ *
+ * Thread-safe. The file is RocketMQ's consumerOffset.json in strict JSON:
+ * `{"offsetTable":{"topic@group":{"0":42}}}`.
+ */
+final class ConsumerOffsets(file: SmallFile) {
+  import ConsumerOffsets._
+
+  private val table = new ConcurrentHashMap[OffsetKey, java.lang.Long](load().asJava)
+  @volatile private var changed = false
+  @volatile private var fencedChanged = false
+
+  def get(key: OffsetKey): Option[Long] = Option(table.get(key)).map(_.longValue)
+
+  /** Commits any offset, lower ones too: consumers of RocketMQ may seek back. */
+  def commit(key: OffsetKey, queueOffset: Long): Unit = {
+    table.put(key, queueOffset)
+    changed = true
+  }
+
+  /** Commits an offset that must not be below the last one. */
+  def commitForward(key: OffsetKey, queueOffset: Long): CommitOutcome = {
+    val now = table.merge(key, queueOffset, (old, wanted) => Math.max(old, wanted))
+    if (now > queueOffset) CommitOutcome.WentBack(now)
+    else {
+      changed = true
+      fencedChanged = true
+      CommitOutcome.Committed
+    }
+  }
+
+  def topicsOf(group: String): Set[String] = keys.filter(_.group == group).map(_.queue.topic).toSet
+
+  def groupsOf(topic: String): Set[String] = keys.filter(_.queue.topic == topic).map(_.group).toSet
+
+  def removeGroup(group: String): Unit = remove(_.group == group)
+
+  def removeTopic(topic: String): Unit = remove(_.queue.topic == topic)
+
+  /** Writes what changed since the last write. */
+  def flush(): Unit = synchronized {
+    if (changed) {
+      changed = false
+      fencedChanged = false
+      try file.replace(encode())
+      catch {
+        case error: IOException =>
+          changed = true
+          logger.error("the committed offsets could not be written file={}", file.name, error)
+      }
+    }
+  }
+
+  /** Writes only if a fenced commit waits. */
+  def flushFenced(): Unit = if (fencedChanged) flush()
+
+  private def remove(matches: OffsetKey => Boolean): Unit = {
+    table.keySet().removeIf(key => matches(key))
+    changed = true
+  }
+
+  private def keys: Iterator[OffsetKey] = table.keySet().iterator().asScala
+
+  private def encode(): Array[Byte] = {
+    val root = Json.obj()
+    val offsets = root.putObject("offsetTable")
+    table.forEach { (key, queueOffset) =>
+      val name = key.queue.topic + Separator + key.group
+      val queues = Option(offsets.get(name)).getOrElse(offsets.putObject(name))
+      queues
+        .asInstanceOf[com.fasterxml.jackson.databind.node.ObjectNode]
+        .put(key.queue.queueId.toString, queueOffset.longValue)
+      ()
+    }
+    Json.bytes(root)
+  }
+
+  private def load(): Map[OffsetKey, java.lang.Long] = {
+    val loaded = for {
+      root <- Json.read(file).iterator
+      entry <- root.path("offsetTable").properties().asScala.iterator
+      separator = entry.getKey.indexOf(Separator.toInt)
+      if separator > 0
+      queue <- entry.getValue.properties().asScala.iterator
+    } yield {
+      val key = QueueKey(entry.getKey.substring(0, separator), queue.getKey.toInt)
+      OffsetKey(entry.getKey.substring(separator + 1), key) ->
+        java.lang.Long.valueOf(queue.getValue.asLong())
+    }
+    loaded.toMap
+  }
+}
+
+object ConsumerOffsets {
+  private val logger = LoggerFactory.getLogger(classOf[ConsumerOffsets])
+
+  // Legal in neither a topic nor a group name.
+  private val Separator = '@'
+}

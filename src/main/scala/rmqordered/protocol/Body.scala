@@ -1,0 +1,34 @@
+package rmqordered.protocol
+
+import java.nio.ByteBuffer
+
+/**
+ * The body of a command: bytes of a known length that can be copied once to where they are needed.
+ * Pull answers are slices of the commit log and are copied straight into the network buffer.
+ */
+trait Body {
+  def length: Int
+
+  /** Puts exactly `length` bytes at the target's position and advances it. */
+  def copyTo(target: ByteBuffer): Unit
+
+  def toArray: Array[Byte] = {
+    val target = ByteBuffer.allocate(length)
+    copyTo(target)
+    target.array()
+  }
+
+  final def isEmpty: Boolean = length == 0
+}
+
+object Body {
+  val empty: Body = Bytes(Array.emptyByteArray)
+
+  def apply(bytes: Array[Byte]): Body = if (bytes.isEmpty) empty else Bytes(bytes)
+
+  private final case class Bytes(bytes: Array[Byte]) extends Body {
+    override def length: Int = bytes.length
+    override def copyTo(target: ByteBuffer): Unit = { val _ = target.put(bytes) }
+    override def toArray: Array[Byte] = bytes
+  }
+}

@@ -1,0 +1,49 @@
+package rmqordered.protocol
+
+/** RocketMQ's request codes that this broker knows, under RocketMQ's names. */
+object RequestCode {
+  val SendMessage = 10
+  val PullMessage = 11
+  val QueryConsumerOffset = 14
+  val UpdateConsumerOffset = 15
+  val UpdateAndCreateTopic = 17
+  val GetAllTopicConfig = 21
+  val GetBrokerRuntimeInfo = 28
+  val SearchOffsetByTimestamp = 29
+  val GetMaxOffset = 30
+  val GetMinOffset = 31
+  val GetEarliestMsgStoreTime = 32
+  val HeartBeat = 34
+  val UnregisterClient = 35
+  val ConsumerSendMsgBack = 36
+  val GetConsumerListByGroup = 38
+  val NotifyConsumerIdsChanged = 40
+  val LockBatchMq = 41
+  val UnlockBatchMq = 42
+  val CheckClientConfig = 46
+  val PutKvConfig = 100
+  val GetKvConfig = 101
+  val DeleteKvConfig = 102
+  val GetRouteInfoByTopic = 105
+  val GetBrokerClusterInfo = 106
+  val UpdateAndCreateSubscriptionGroup = 200
+  val GetAllSubscriptionGroupConfig = 201
+  val GetTopicStatsInfo = 202
+  val GetConsumerConnectionList = 203
+  val GetProducerConnectionList = 204
+  val GetAllTopicListFromNameServer = 206
+  val DeleteSubscriptionGroup = 207
+  val GetConsumeStats = 208
+  val DeleteTopicInBroker = 215
+  val DeleteTopicInNameServer = 216
+  val GetKvListByNamespace = 219
+  val GetTopicsByCluster = 224
+  val QueryTopicConsumeByWho = 300
+  val SendMessageV2 = 310
+  val SendBatchMessage = 320
+  val GetTopicConfig = 351
+  val LitePullMessage = 361
+
+  /** This project's own: who holds which queue, and who held it before. Unused by RocketMQ. */
+  val GetQueueLeases = 19001
+}

@@ -1,0 +1,42 @@
+package rmqordered.store
+
+import rmqordered.model.TagFilter
+
+/**
+ * What one read may cost.
+ *
+ * @param maxScan
+ *   units looked at, matching or not, so that a filter that matches nothing stays cheap
+ */
+final case class ReadLimits(maxMessages: Int, maxBytes: Int, maxScan: Int)
+
+/** Which messages of a queue are wanted. */
+final case class ReadRequest(startOffset: Long, limits: ReadLimits, filter: TagFilter)
+
+/** RocketMQ's GetMessageStatus, as far as this store can produce it. */
+sealed trait ReadStatus
+
+object ReadStatus {
+  case object Found extends ReadStatus
+  case object NoMatchedMessage extends ReadStatus
+  case object NoMessageInQueue extends ReadStatus
+  case object OffsetTooSmall extends ReadStatus
+  case object OffsetOverflowOne extends ReadStatus
+  case object OffsetOverflowBadly extends ReadStatus
+}
+
+final case class ReadResult(
+    status: ReadStatus,
+    nextOffset: Long,
+    minOffset: Long,
+    maxOffset: Long,
+    messages: LogSlices
+)
+
+/** Which message a timestamp means: the first at or after it, or the last at or before it. */
+sealed trait TimeBoundary
+
+object TimeBoundary {
+  case object Lower extends TimeBoundary
+  case object Upper extends TimeBoundary
+}

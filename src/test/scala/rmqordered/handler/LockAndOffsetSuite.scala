@@ -1,0 +1,157 @@
+package rmqordered.handler
+
+import rmqordered.handler.TestClient._
+import rmqordered.protocol.{RemotingCommand, RequestCode, ResponseCode}
+
+/** Locks (41, 42, 19001) and group offsets (14, 15), with and without a lease. */
+class LockAndOffsetSuite extends BrokerSuite {
+
+  private def commit(client: TestClient, offset: Long, extra: (String, String)*): RemotingCommand =
+    client.call(
+      RequestCode.UpdateConsumerOffset,
+      Seq("consumerGroup" -> "g", "topic" -> "t", "queueId" -> "0", "commitOffset" -> s"$offset") ++ extra: _*
+    )
+
+  private def query(client: TestClient, extra: (String, String)*): RemotingCommand =
+    client.call(
+      RequestCode.QueryConsumerOffset,
+      Seq("consumerGroup" -> "g", "topic" -> "t", "queueId" -> "0") ++ extra: _*
+    )
+
+  private def ready(b: TestBroker): TestClient = {
+    val client = b.connect()
+    client.createTopic("t", 2)
+    client.heartbeat("c1", "g", "t")
+    client.receive()
+    client
+  }
+
+  broker.test("a lock answer has RocketMQ's set, and a lease for every queue asked for") { b =>
+    val client = ready(b)
+    client.lock("c1", "g", "t", 0)
+    val answer = json(client.lock("c2", "g", "t", 0, 1))
+    assertEquals(answer.get("lockOKMQSet").toString, """[{"brokerName":"broker-a","queueId":1,"topic":"t"}]""")
+    assertEquals(answer.get("rmqOrderedFeatures").toString, """["leaseEpoch","widePull"]""")
+    val leases = answer.get("leases")
+    assertEquals(leases.size(), 2)
+    val refused = leases.get(0)
+    assertEquals(
+      (refused.get("granted").asBoolean(), refused.get("clientId").asText(), refused.get("epoch").asLong()),
+      (false, "c1", 1L)
+    )
+    assertEquals(leases.get(1).get("expiresInMillis").asLong(), 60000L)
+  }
+
+  broker.test("an unlock frees the queue for the next one, under the next epoch") { b =>
+    val client = ready(b)
+    client.lock("c1", "g", "t", 0)
+    assertEquals(client.unlock("c1", "g", "t", 0).code, 0)
+    assertEquals(json(client.lock("c2", "g", "t", 0)).get("leases").get(0).get("epoch").asLong(), 2L)
+  }
+
+  broker.test("a lock needs a client id and legal names, but no heartbeat and no group") { b =>
+    val client = b.connect()
+    assertEquals(client.lock("c1", "new-group", "t", 0).code, 0)
+    assertEquals(client.lock("", "g", "t", 0).code, ResponseCode.InvalidParameter)
+    assertEquals(client.lock("c1", "a/b", "t", 0).code, ResponseCode.InvalidParameter)
+    assertEquals(client.lock("c1", "g", "../t", 0).code, ResponseCode.InvalidParameter)
+  }
+
+  broker.test("the lease table and its history can be read, filtered by group and topic") { b =>
+    val client = ready(b)
+    client.lock("c1", "g", "t", 0)
+    client.lock("c2", "h", "t", 1)
+    client.unlock("c2", "h", "t", 1)
+    val all = json(client.call(RequestCode.GetQueueLeases))
+    assertEquals((all.get("leases").size(), all.get("history").size()), (1, 3))
+    val lease = all.get("leases").get(0)
+    assertEquals(
+      (lease.get("group").asText(), lease.get("clientId").asText(), lease.get("live").asBoolean()),
+      ("g", "c1", true)
+    )
+    val ofH = json(client.call(RequestCode.GetQueueLeases, "consumerGroup" -> "h"))
+    assertEquals((ofH.get("leases").size(), ofH.get("history").size()), (0, 2))
+    assertEquals(ofH.get("history").get(1).get("reason").asText(), "unlocked")
+    assertEquals(json(client.call(RequestCode.GetQueueLeases, "topic" -> "u")).get("history").size(), 0)
+    b.clock.advance(60001)
+    assert(!json(client.call(RequestCode.GetQueueLeases)).get("leases").get(0).get("live").asBoolean())
+  }
+
+  broker.test("a group that never committed has no offset, or 0 while the queue is young") { b =>
+    val client = ready(b)
+    assertEquals(query(client).code, ResponseCode.QueryNotFound)
+    client.send("t", 0, "x")
+    assertEquals(query(client).ext("offset"), Some("0"))
+    assertEquals(query(client, "setZeroIfNotFound" -> "false").code, ResponseCode.QueryNotFound)
+  }
+
+  broker.test("a plain commit is taken as it is, backwards too") { b =>
+    val client = ready(b)
+    assertEquals(commit(client, 5).code, 0)
+    assertEquals(commit(client, 3).code, 0)
+    assertEquals(query(client).ext("offset"), Some("3"))
+  }
+
+  broker.test("a commit of an unknown group or topic, or below zero, is refused") { b =>
+    val client = ready(b)
+    assertEquals(commit(client, 1, "consumerGroup" -> "nobody").code, ResponseCode.SubscriptionGroupNotExist)
+    assertEquals(commit(client, 1, "topic" -> "nothing").code, ResponseCode.TopicNotExist)
+    assertEquals(commit(client, -1).code, ResponseCode.InvalidParameter)
+  }
+
+  broker.test("a commit under a lease needs the live epoch and never goes back") { b =>
+    val client = ready(b)
+    client.lock("c1", "g", "t", 0)
+    assertEquals(commit(client, 5, "leaseEpoch" -> "1").code, 0)
+    assertEquals(commit(client, 5, "leaseEpoch" -> "1").code, 0)
+    val back = commit(client, 4, "leaseEpoch" -> "1")
+    assertEquals(back.code, ResponseCode.OffsetWentBack)
+    assert(back.remark.exists(_.contains("has committed 5")), s"${back.remark}")
+    assertEquals(commit(client, 6, "leaseEpoch" -> "2").code, ResponseCode.StaleLeaseEpoch)
+    client.unlock("c1", "g", "t", 0)
+    assertEquals(commit(client, 6, "leaseEpoch" -> "1").code, ResponseCode.StaleLeaseEpoch)
+    assertEquals(query(client).ext("offset"), Some("5"))
+  }
+
+  test("epochs, owners and fenced commits survive a restart") {
+    val folder = rmqordered.store.StoreFixture.temporaryFolder()
+    val first = new TestBroker(folder)
+    val client = ready(first)
+    client.lock("c1", "g", "t", 0)
+    commit(client, 7, "leaseEpoch" -> "1")
+    first.close()
+    val second = new TestBroker(folder)
+    val again = second.connect()
+    assertEquals(query(again).ext("offset"), Some("7"))
+    assertEquals(commit(again, 8, "leaseEpoch" -> "1").code, 0)
+    assertEquals(json(again.lock("c2", "g", "t", 0)).get("lockOKMQSet").size(), 0)
+    second.clock.advance(60001)
+    assertEquals(json(again.lock("c2", "g", "t", 0)).get("leases").get(0).get("epoch").asLong(), 2L)
+    second.close()
+  }
+
+  broker.test("offsets of queues and times are answered for unknown queues too") { b =>
+    val client = ready(b)
+    client.send("t", 0, "x")
+    def offset(code: Int, fields: (String, String)*) = client.call(code, fields: _*).ext("offset")
+    val queue = Seq("topic" -> "t", "queueId" -> "0")
+    assertEquals(offset(RequestCode.GetMaxOffset, queue: _*), Some("1"))
+    assertEquals(offset(RequestCode.GetMinOffset, queue: _*), Some("0"))
+    assertEquals(offset(RequestCode.GetMaxOffset, "topic" -> "none", "queueId" -> "5"), Some("0"))
+    val after = b.clock.wallMillis() + 1
+    val late = queue :+ ("timestamp" -> after.toString)
+    assertEquals(offset(RequestCode.SearchOffsetByTimestamp, late: _*), Some("1"))
+    assertEquals(
+      offset(RequestCode.SearchOffsetByTimestamp, late :+ ("boundaryType" -> "UPPER"): _*),
+      Some("0")
+    )
+    assertEquals(
+      client.call(RequestCode.GetEarliestMsgStoreTime, queue: _*).ext("timestamp"),
+      Some(b.clock.wallMillis().toString)
+    )
+    assertEquals(
+      client.call(RequestCode.GetEarliestMsgStoreTime, "topic" -> "t", "queueId" -> "1").ext("timestamp"),
+      Some("-1")
+    )
+  }
+}
