@@ -1,0 +1,160 @@
+"""Apache's Java consumers: per-key order, offsets, retries in place, hand-over between owners."""
+
+from tests.clients.order import (
+    assert_first_deliveries_follow_send_order,
+    assert_one_owner_at_a_time,
+    assert_queue_offsets_rise,
+    keyed_messages,
+    wait_until_all_committed,
+    wait_until_assigned,
+)
+from tests.support import frames
+from tests.support.brokers import Broker
+from tests.support.java_clients import Consumer, JavaClients
+from tests.support.waiting import wait_until
+
+CONSUME_TIMEOUT_S = 60.0
+
+
+def test_an_orderly_consumer_handles_every_key_in_order_and_commits(
+    broker: Broker, javaclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("orderly", 4), broker.unique("orderly")
+    pairs = keyed_messages(keys=8, each=10)
+    sent = javaclients.send_ordered(broker.name_server, topic, pairs)
+
+    with javaclients.orderly_consumer(broker.name_server, topic, group) as consumer:
+        received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
+
+    assert len(received) == len(pairs)
+    assert_queue_offsets_rise(received)
+    assert_first_deliveries_follow_send_order(received, pairs)
+    wait_until_all_committed(broker, group, topic, sent)
+
+
+def test_a_restarted_orderly_consumer_goes_on_where_its_group_stopped(
+    broker: Broker, javaclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("resumed", 2), broker.unique("resumed")
+    before = keyed_messages(keys=4, each=5)
+    sent = javaclients.send_ordered(broker.name_server, topic, before)
+    with javaclients.orderly_consumer(broker.name_server, topic, group) as consumer:
+        consumer.wait_for_messages(len(before), CONSUME_TIMEOUT_S)
+    wait_until_all_committed(broker, group, topic, sent)
+
+    after = keyed_messages(keys=4, each=5, first=5)
+    javaclients.send_ordered(broker.name_server, topic, after)
+    with javaclients.orderly_consumer(broker.name_server, topic, group) as consumer:
+        received = consumer.wait_for_messages(len(after), CONSUME_TIMEOUT_S)
+
+    assert_first_deliveries_follow_send_order(received, after)
+
+
+def test_a_refused_message_is_retried_in_place_and_only_its_queue_waits(
+    broker: Broker, javaclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("suspended", 2), broker.unique("suspended")
+    # order-0 and order-1 select different queues of two.
+    pairs = keyed_messages(keys=2, each=5)
+    javaclients.send_ordered(broker.name_server, topic, pairs)
+
+    with javaclients.orderly_consumer(
+        broker.name_server, topic, group, fail_body="order-0#2", fail_times=3
+    ) as consumer:
+        received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
+
+    assert [message.body for message in consumer.suspended] == ["order-0#2"] * 3
+    assert [message.reconsume_times for message in consumer.suspended] == [0, 1, 2]
+    (retried,) = [message for message in received if message.body == "order-0#2"]
+    assert retried.reconsume_times == 3
+    assert_queue_offsets_rise(received)
+    assert_first_deliveries_follow_send_order(received, pairs)
+
+
+def test_a_poison_message_ends_in_the_dead_letter_queue_and_its_queue_moves_on(
+    broker: Broker, javaclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("poison", 1), broker.unique("poison")
+    pairs = keyed_messages(keys=1, each=3)
+    javaclients.send_ordered(broker.name_server, topic, pairs)
+
+    with javaclients.orderly_consumer(
+        broker.name_server,
+        topic,
+        group,
+        fail_body="order-0#1",
+        fail_times=1_000,
+        max_reconsume_times=2,
+    ) as consumer:
+        received = consumer.wait_for_messages(2, CONSUME_TIMEOUT_S)
+        wait_until(
+            lambda: b"order-0#1" in frames.pull(broker.broker_address, f"%DLQ%{group}", 0, 0).body,
+            "the poison message is in the dead-letter queue",
+            CONSUME_TIMEOUT_S,
+        )
+
+    assert [message.body for message in received] == ["order-0#0", "order-0#2"]
+    assert [message.reconsume_times for message in consumer.suspended] == [0, 1, 2]
+
+
+def test_two_orderly_consumers_share_the_queues_and_hand_over_when_one_stops(
+    broker: Broker, javaclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("shared", 4), broker.unique("shared")
+
+    def start() -> Consumer:
+        return javaclients.orderly_consumer(broker.name_server, topic, group, work_ms=20)
+
+    with start() as staying:
+        wait_until_assigned(staying, 4)
+        leaving = start()
+        wait_until_assigned(staying, 2)
+        wait_until_assigned(leaving, 2)
+        pairs = keyed_messages(keys=8, each=10)
+        javaclients.send_ordered(broker.name_server, topic, pairs)
+        leaving.wait_for_messages(10, CONSUME_TIMEOUT_S)
+
+        leaving.stop()
+
+        wait_until_assigned(staying, 4)
+        wait_until(
+            lambda: bodies(staying) | bodies(leaving) == {value for _, value in pairs},
+            "every message was handled by one or the other",
+            CONSUME_TIMEOUT_S,
+        )
+
+    assert_one_owner_at_a_time(staying.received, leaving.received)
+    assert_first_deliveries_follow_send_order([*staying.received, *leaving.received], pairs)
+
+
+def test_a_lite_pull_consumer_reads_every_key_in_order_and_commits(
+    broker: Broker, javaclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("lite", 4), broker.unique("lite")
+    pairs = keyed_messages(keys=8, each=10)
+    sent = javaclients.send_ordered(broker.name_server, topic, pairs)
+
+    with javaclients.lite_pull_consumer(broker.name_server, topic, group) as consumer:
+        received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
+
+    assert_queue_offsets_rise(received)
+    assert_first_deliveries_follow_send_order(received, pairs)
+    wait_until_all_committed(broker, group, topic, sent)
+
+
+def test_a_waiting_consumer_is_woken_by_a_send(broker: Broker, javaclients: JavaClients) -> None:
+    topic, group = broker.create_topic("long-poll", 1), broker.unique("long-poll")
+    with javaclients.orderly_consumer(broker.name_server, topic, group) as consumer:
+        wait_until_assigned(consumer, 1)
+        javaclients.send_ordered(broker.name_server, topic, [("k", "k#0")])
+        consumer.wait_for_messages(1, CONSUME_TIMEOUT_S)
+
+        # The consumer now long-polls; a parked pull that nobody wakes would take 15 s to end.
+        (sent,) = javaclients.send_ordered(broker.name_server, topic, [("k", "k#1")])
+        received = consumer.wait_for_messages(2, 10)
+
+    assert received[1].queue_offset == sent.queue_offset
+
+
+def bodies(consumer: Consumer) -> set[str]:
+    return {message.body for message in consumer.received}

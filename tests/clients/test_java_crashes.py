@@ -1,0 +1,78 @@
+"""Java consumers when something is killed: the other consumer, or the embedded broker itself."""
+
+from pathlib import Path
+
+from tests.clients.order import (
+    assert_first_deliveries_follow_send_order,
+    assert_one_owner_at_a_time,
+    keyed_messages,
+    wait_until_assigned,
+)
+from tests.support.brokers import Broker
+from tests.support.java_clients import Consumer, JavaClients
+from tests.support.waiting import wait_until
+
+from rmq_ordered.embedded import EmbeddedBroker
+
+CONSUME_TIMEOUT_S = 60.0
+LEASE_MS = 6_000
+
+
+def test_the_queues_of_a_killed_consumer_pass_to_the_other_when_its_lease_is_over(
+    javaclients: JavaClients, tmp_path: Path
+) -> None:
+    settings = {"lockMaxLiveTimeMs": str(LEASE_MS)}
+    with EmbeddedBroker(data=tmp_path / "broker", settings=settings) as embedded:
+        broker = contract_of(embedded)
+        topic, group = broker.create_topic("crash", 4), broker.unique("crash")
+        killed = javaclients.orderly_consumer(broker.name_server, topic, group)
+        wait_until_assigned(killed, 4)
+        survivor = javaclients.orderly_consumer(broker.name_server, topic, group)
+        wait_until_assigned(survivor, 2)
+        wait_until_assigned(killed, 2)
+        before = keyed_messages(keys=8, each=3)
+        javaclients.send_ordered(broker.name_server, topic, before)
+        wait_until_handled(before, killed, survivor)
+
+        killed.kill()
+        after = keyed_messages(keys=8, each=3, first=3)
+        javaclients.send_ordered(broker.name_server, topic, after)
+        wait_until_handled([*before, *after], killed, survivor)
+
+        # What the killed one had not committed comes again; nobody handled it at the same time.
+        assert_one_owner_at_a_time(killed.received, survivor.received)
+        everything = [*killed.received, *survivor.received]
+        assert_first_deliveries_follow_send_order(everything, [*before, *after])
+
+
+def test_java_clients_outlive_a_crash_of_the_broker(
+    javaclients: JavaClients, tmp_path: Path
+) -> None:
+    data = tmp_path / "broker"
+    before, after = keyed_messages(keys=4, each=5), keyed_messages(keys=4, each=5, first=5)
+    with EmbeddedBroker(data=data) as first:
+        broker = contract_of(first)
+        topic, group = broker.create_topic("outlived", 2), broker.unique("outlived")
+        javaclients.send_ordered(broker.name_server, topic, before)
+        consumer = javaclients.orderly_consumer(broker.name_server, topic, group)
+        consumer.wait_for_messages(len(before), CONSUME_TIMEOUT_S)
+        first.kill()
+
+    with EmbeddedBroker(data=data, listen=broker.name_server):
+        javaclients.send_ordered(broker.name_server, topic, after)
+        wait_until_handled([*before, *after], consumer)
+        consumer.stop()
+
+    assert_first_deliveries_follow_send_order(consumer.received, [*before, *after])
+
+
+def contract_of(embedded: EmbeddedBroker) -> Broker:
+    return Broker(embedded.name_server, embedded.name_server, "embedded")
+
+
+def wait_until_handled(pairs: list[tuple[str, str]], *consumers: Consumer) -> None:
+    def missing() -> set[str]:
+        seen = {message.body for consumer in consumers for message in consumer.received}
+        return {value for _, value in pairs} - seen
+
+    wait_until(lambda: not missing(), "every message was handled by somebody", CONSUME_TIMEOUT_S)

@@ -1,0 +1,48 @@
+"""Starting and ending child processes: by process id, and never leaving one behind."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+TETHER = Path(__file__).with_name("tether.py")
+TAIL_LINES = 30
+
+
+def start_tethered(
+    command: Sequence[str],
+    *,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+    stdout: IO[bytes] | int = subprocess.DEVNULL,
+    stderr: IO[bytes] | int = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Starts a command that the kernel kills when this process dies, however it dies."""
+    tether = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid())]
+    return subprocess.Popen(
+        [*tether, *command], stdin=stdin, stdout=stdout, stderr=stderr, env=environment
+    )
+
+
+def end(process: subprocess.Popen[bytes], *, grace_s: float = 0.0) -> None:
+    """Ends a process: with SIGTERM if there is a grace time, else (or after it) with SIGKILL."""
+    if process.poll() is None and grace_s > 0:
+        process.terminate()
+        try:
+            process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    elif process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def tail(log: Path, lines: int = TAIL_LINES) -> str:
+    """Returns the last lines of a Java log, for an error message, without the frames of traces."""
+    if not log.exists():
+        return "(no log)"
+    text = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    telling = [line for line in text if not line.lstrip().startswith("at ")]
+    return "\n".join(telling[-lines:]) or "(empty log)"
