@@ -256,6 +256,7 @@ class EmbeddedBrokerUnavailable(EmbeddedBrokerError):
 
     def __init__(self, what: str) -> None:
         super().__init__(what, None, ())
+        self.args = (what,)
 
     def __str__(self) -> str:
         return self.what

@@ -113,7 +113,10 @@ class LeaseKeeper:
         answers = self._broker.lock(self.group, self.client_id, queues)
         now_ms = self._clock.monotonic_ms()
         with self._lock:
+            still_held = set(self._table.queues)
             for answer in answers:
+                if answer.queue not in still_held:
+                    continue  # given back while the answer was on its way: not ours again
                 if answer.granted:
                     self._table.granted(answer.queue, asked_at_ms, now_ms, answer.epoch)
                 else:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from rmq_ordered.errors import RemoteProtocolError
 
 _STRINGS: Final = json.JSONDecoder()
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_SPACES: Final = (" ", "\t", "\r", "\n")
 _SCALAR: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 # Deeper than anything RocketMQ sends; keeps hostile input from exhausting the stack.
 _MAX_DEPTH: Final = 32
@@ -104,9 +104,8 @@ class _Dialect:
         return value
 
     def _skip_space(self) -> None:
-        match = _SPACE.match(self._text, self._position)
-        if match is not None:
-            self._position = match.end()
+        while self._text.startswith(_SPACES, self._position):
+            self._position += 1
 
     def _take(self, character: str) -> bool:
         self._skip_space()

@@ -1,0 +1,138 @@
+"""The embedded broker beside Apache RocketMQ 5.5.0, under the same Apache Java client, in one run.
+
+    python benchmarks/broker.py [--messages 1000000] [--rounds 3]
+
+Measured per broker: time from start to ready, Java batch sends, resident memory after them, Java lite pull. The
+brokers take turns, the best of the rounds counts, and only the ratios mean anything: the machine is shared.
+Both brokers flush asynchronously, as RocketMQ does by default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rich.console import Console
+from rich.table import Table
+from tests.support.brokers import unique_name
+from tests.support.java_programs import JavaProgram
+from tests.support.rocketmq import RocketMq
+from tests.support.waiting import wait_until
+
+from rmq_ordered import Client, EmbeddedBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+console = Console()
+QUEUES = 4
+
+
+@dataclass
+class Server:
+    """One broker under load."""
+
+    name: str
+    name_server: str
+    pid: Callable[[], int | None]
+    ready_s: float
+
+
+@contextmanager
+def rocketmq() -> Iterator[Server]:
+    begin = time.perf_counter()
+    with RocketMq(broker_java_options=("-Xmx2g", "-XX:MaxDirectMemorySize=2g")) as cluster:
+        ready_s = time.perf_counter() - begin
+        yield Server("RocketMQ 5.5.0", cluster.name_server, lambda: cluster.broker_pid, ready_s)
+
+
+@contextmanager
+def embedded() -> Iterator[Server]:
+    begin = time.perf_counter()
+    with EmbeddedBroker(settings={"flushDiskType": "ASYNC_FLUSH"}) as broker:
+        ready_s = time.perf_counter() - begin
+        yield Server("embedded", broker.name_server, lambda: broker.pid, ready_s)
+
+
+def load(server: Server, mode: str, home: Path, **arguments: object) -> float:
+    """Run Apache's client; returns messages per second."""
+    flags = {"name-server": server.name_server, "mode": mode} | {
+        name.replace("_", "-"): value for name, value in arguments.items()
+    }
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    with JavaProgram("Load", words, home) as program:
+        (done,) = program.wait_for_event("done", 600)
+    return done["count"] / (done["nanos"] / 1e9)
+
+
+def resident_mb(pid: int | None) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+def anonymous_mb(pid: int | None) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("RssAnon")]
+    return int(line.split()[1]) / 1024
+
+
+def measure(server: Server, messages: int, rounds: int, home: Path) -> dict[str, float]:
+    with Client(server.name_server) as client:
+        best = {"ready s": server.ready_s, "batch send /s": 0.0, "lite pull /s": 0.0}
+        for _ in range(rounds):
+            topic = unique_name("load")
+            client.broker.create_topic(topic, QUEUES)
+            wait_until(lambda name=topic: name in client.routes.topics(), "the topic is there", 30)
+            sent = load(server, "batch", home, topic=topic, count=messages)
+            group = unique_name("group")
+            pulled = load(server, "pull", home, topic=topic, group=group, count=messages)
+            best["batch send /s"] = max(best["batch send /s"], sent)
+            best["lite pull /s"] = max(best["lite pull /s"], pulled)
+            best.setdefault("resident MB", resident_mb(server.pid()))
+            best.setdefault("of it not mapped files MB", anonymous_mb(server.pid()))
+        best["ordered send /s"] = load(
+            server, "ordered", home, topic=topic, count=max(2_000, messages // 200)
+        )
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    results: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for start in (rocketmq, embedded):
+            with start() as server:
+                console.print(f"{server.name}: ready after {server.ready_s:.1f} s")
+                measured = measure(server, arguments.messages, arguments.rounds, Path(folder))
+                results[server.name] = measured
+    show(results)
+
+
+def show(results: dict[str, dict[str, float]]) -> None:
+    table = Table(title="Same Java client, both brokers")
+    table.add_column("what")
+    for name in results:
+        table.add_column(name, justify="right")
+    table.add_column("embedded / RocketMQ", justify="right")
+    theirs, ours = results["RocketMQ 5.5.0"], results["embedded"]
+    for what in theirs:
+        ratio = ours[what] / theirs[what]
+        table.add_row(what, f"{theirs[what]:,.1f}", f"{ours[what]:,.1f}", f"{ratio:.2f}x")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""A broker in memory that speaks the real protocol: scripted where a real one cannot be.
+
+It is no substitute for the contract tests against real brokers. Its purpose is behaviour that a
+real broker shows rarely or never: odd caps on pulls, answers that stop short, offsets that move,
+locks that change hands at a chosen moment. Not thread-safe: ``ScriptedNetwork`` serves one request
+at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import repeat
+
+from rmq_ordered.clock import Clock
+from rmq_ordered.model import LockAnswer, MessageQueue
+from rmq_ordered.protocol.bodies import encode_json, objects, queue_from_json, queue_to_json
+from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.properties import decode_properties
+from rmq_ordered.testing.locks import LOCK_LIFETIME_MS, LockTable
+from rmq_ordered.testing.storage import StoredQueue, split_batch
+
+_OK = RemotingCommand(ResponseCode.SUCCESS)
+
+
+class BrokerDouble:
+    """One master. Give ``serve`` to ``ScriptedNetwork.listen``.
+
+    Attributes:
+        features: what the broker announces; with ``leaseEpoch`` it fences pulls and commits.
+        pull_caps: how many messages each successive pull may return.
+        is_matching: which queue offsets pass the broker's filter.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        address: str = "broker-a:10911",
+        name: str = "broker-a",
+        features: frozenset[str] = frozenset(),
+    ) -> None:
+        self.clock = clock
+        self.address = address
+        self.name = name
+        self.features = features
+        self.is_master = True
+        self.topics: dict[str, int] = {}
+        self.permissions: dict[str, int] = {}
+        self.queues: dict[MessageQueue, StoredQueue] = {}
+        self.locks = LockTable()
+        self.committed: dict[tuple[str, MessageQueue], int] = {}
+        self.members: dict[str, set[str]] = {}
+        self.pull_caps: Iterator[int] = repeat(32)
+        self.is_matching: Callable[[int], bool] = lambda _: True
+        self._handlers: dict[int, Callable[[RemotingCommand], RemotingCommand]] = {
+            RequestCode.PULL_MESSAGE: self._pull,
+            RequestCode.SEND_MESSAGE_V2: self._send,
+            RequestCode.SEND_BATCH_MESSAGE: self._send_batch,
+            RequestCode.QUERY_CONSUMER_OFFSET: self._query_offset,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self._update_offset,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self._search_offset,
+            RequestCode.GET_MAX_OFFSET: lambda r: _offset(self._queue(r).maximum),
+            RequestCode.GET_MIN_OFFSET: lambda r: _offset(self._queue(r).minimum),
+            RequestCode.GET_TOPIC_STATS_INFO: self._stats,
+            RequestCode.LOCK_BATCH_MQ: self._lock,
+            RequestCode.UNLOCK_BATCH_MQ: self._unlock,
+            RequestCode.GET_QUEUE_LEASES: self._leases,
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self._create_topic,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self._delete_topic,
+            RequestCode.HEART_BEAT: self._heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self._unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._member_list,
+        }
+
+    # For the test
+
+    def add_topic(self, topic: str, queues: int) -> tuple[MessageQueue, ...]:
+        """Create a topic; returns its queues on this broker."""
+        self.topics[topic] = queues
+        names = tuple(MessageQueue(topic, self.name, queue_id) for queue_id in range(queues))
+        for queue in names:
+            self.queues.setdefault(queue, StoredQueue(queue))
+        return names
+
+    def fill(self, queue: MessageQueue, count: int) -> None:
+        """Append messages whose bodies are their queue offsets."""
+        stored = self.queues[queue]
+        for _ in range(count):
+            stored.append(str(stored.maximum).encode(), {}, self.clock.wall_ms())
+
+    def serve(self, request: RemotingCommand) -> RemotingCommand:
+        """Answer one request."""
+        handler = self._handlers.get(request.code)
+        if handler is None:
+            return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        return handler(request)
+
+    # Messages
+
+    def _pull(self, request: RemotingCommand) -> RemotingCommand:
+        stored = self._queue(request)
+        asked = request.ext_int("queueOffset")
+        if self._is_stale(request, stored.queue):
+            return self._stale(request, stored.queue)
+        if not stored.minimum <= asked <= stored.maximum:
+            nearest = stored.minimum if asked < stored.minimum else stored.maximum
+            return self._pulled(stored, ResponseCode.PULL_OFFSET_MOVED, nearest)
+        if asked == stored.maximum:
+            return self._pulled(stored, ResponseCode.PULL_NOT_FOUND, asked)
+        count = min(request.ext_int("maxMsgNums"), next(self.pull_caps))
+        end = min(asked + count, stored.maximum)
+        records = zip(range(asked, end), stored.records(asked, end), strict=True)
+        body = b"".join(record for offset, record in records if self.is_matching(offset))
+        code = ResponseCode.SUCCESS if body else ResponseCode.PULL_RETRY_IMMEDIATELY
+        return self._pulled(stored, code, end, body)
+
+    def _pulled(
+        self, stored: StoredQueue, code: int, next_offset: int, body: bytes = b""
+    ) -> RemotingCommand:
+        fields = {
+            "maxOffset": str(stored.maximum),
+            "minOffset": str(stored.minimum),
+            "nextBeginOffset": str(next_offset),
+            "suggestWhichBrokerId": "0",
+        }
+        return RemotingCommand(code, ext_fields=fields, body=body)
+
+    def _send(self, request: RemotingCommand) -> RemotingCommand:
+        stored = self._target(request)
+        properties = decode_properties(request.ext("i").encode())
+        first = stored.append(request.body, properties, self.clock.wall_ms())
+        return _sent(stored, first, 1)
+
+    def _send_batch(self, request: RemotingCommand) -> RemotingCommand:
+        stored = self._target(request)
+        first = stored.maximum
+        batch = split_batch(request.body)
+        for message in batch:
+            stored.append(message.body, message.properties, self.clock.wall_ms())
+        return _sent(stored, first, len(batch))
+
+    # Offsets and groups
+
+    def _query_offset(self, request: RemotingCommand) -> RemotingCommand:
+        known = self.committed.get((request.ext("consumerGroup"), self._queue(request).queue))
+        if known is None:
+            return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, remark="never committed")
+        return _offset(known)
+
+    def _update_offset(self, request: RemotingCommand) -> RemotingCommand:
+        group, queue = request.ext("consumerGroup"), self._queue(request).queue
+        proposed = request.ext_int("commitOffset")
+        if self._is_stale(request, queue):
+            return self._stale(request, queue)
+        is_fenced = "leaseEpoch" in (request.ext_fields or {})
+        if is_fenced and proposed < self.committed.get((group, queue), 0):
+            return RemotingCommand(ResponseCode.OFFSET_WENT_BACK)
+        self.committed[group, queue] = proposed
+        return _OK
+
+    def _search_offset(self, request: RemotingCommand) -> RemotingCommand:
+        return _offset(self._queue(request).first_at(request.ext_int("timestamp")))
+
+    def _stats(self, request: RemotingCommand) -> RemotingCommand:
+        topic = request.ext("topic")
+        if topic not in self.topics:
+            return RemotingCommand(ResponseCode.TOPIC_NOT_EXIST, remark=f"no topic {topic}")
+        # Like RocketMQ, a broker tells nothing of queues that nobody wrote to.
+        rows = (
+            f"{json.dumps(queue_to_json(queue))}:"
+            f'{{"lastUpdateTimestamp":{stored.messages[-1].store_timestamp_ms},'
+            f'"maxOffset":{stored.maximum},"minOffset":{stored.minimum}}}'
+            for queue, stored in self.queues.items()
+            if queue.topic == topic and stored.messages
+        )
+        body = f'{{"offsetTable":{{{",".join(rows)}}}}}'
+        return RemotingCommand(ResponseCode.SUCCESS, body=body.encode())
+
+    def _heartbeat(self, request: RemotingCommand) -> RemotingCommand:
+        body = json.loads(request.body)
+        for consumer in body["consumerDataSet"]:
+            self.members.setdefault(consumer["groupName"], set()).add(body["clientID"])
+        return _OK
+
+    def _unregister(self, request: RemotingCommand) -> RemotingCommand:
+        self.members.get(request.ext("consumerGroup"), set()).discard(request.ext("clientID"))
+        return _OK
+
+    def _member_list(self, request: RemotingCommand) -> RemotingCommand:
+        members = self.members.get(request.ext("consumerGroup"))
+        if not members:
+            return RemotingCommand(ResponseCode.SYSTEM_ERROR, remark="no consumer of this group")
+        body = encode_json({"consumerIdList": sorted(members)})
+        return RemotingCommand(ResponseCode.SUCCESS, body=body)
+
+    # Topics
+
+    def _create_topic(self, request: RemotingCommand) -> RemotingCommand:
+        self.add_topic(request.ext("topic"), request.ext_int("writeQueueNums"))
+        return _OK
+
+    def _delete_topic(self, request: RemotingCommand) -> RemotingCommand:
+        topic = request.ext("topic")
+        self.topics.pop(topic, None)
+        self.queues = {queue: data for queue, data in self.queues.items() if queue.topic != topic}
+        return _OK
+
+    # Locks
+
+    def _lock(self, request: RemotingCommand) -> RemotingCommand:
+        body = json.loads(request.body)
+        answers = [
+            self.locks.lock(
+                body["consumerGroup"],
+                body["clientId"],
+                queue_from_json(item, "lock request"),
+                self.clock.monotonic_ms(),
+            )
+            for item in objects(body, "mqSet", "lock request")
+        ]
+        granted = [queue_to_json(answer.queue) for answer in answers if answer.granted]
+        reply: dict[str, object] = {"lockOKMQSet": granted}
+        if FEATURE_LEASE_EPOCH in self.features:
+            reply["leases"] = [_lease_json(answer) for answer in answers]
+        return RemotingCommand(ResponseCode.SUCCESS, body=encode_json(reply))
+
+    def _unlock(self, request: RemotingCommand) -> RemotingCommand:
+        body = json.loads(request.body)
+        for item in objects(body, "mqSet", "unlock request"):
+            queue = queue_from_json(item, "unlock request")
+            self.locks.unlock(body["consumerGroup"], body["clientId"], queue)
+        return _OK
+
+    def _leases(self, request: RemotingCommand) -> RemotingCommand:
+        if FEATURE_LEASE_EPOCH not in self.features:
+            return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        wanted = (request.ext_fields or {}).get("consumerGroup")
+        now_ms = self.clock.monotonic_ms()
+        rows = [
+            queue_to_json(queue)
+            | {
+                "clientId": lock.owner or "",
+                "epoch": lock.epoch,
+                "expiresInMillis": max(0, lock.renewed_at_ms + LOCK_LIFETIME_MS - now_ms),
+                "grantedAt": lock.granted_at_ms,
+                "group": group,
+                "live": self.locks.owner(group, queue, now_ms) is not None,
+                "renewedAt": lock.renewed_at_ms,
+            }
+            for (group, queue), lock in self.locks.locks.items()
+            if wanted in (None, group)
+        ]
+        reply = encode_json({"history": [], "leases": rows})
+        return RemotingCommand(ResponseCode.SUCCESS, body=reply)
+
+    def _is_stale(self, request: RemotingCommand, queue: MessageQueue) -> bool:
+        fields = request.ext_fields or {}
+        if FEATURE_LEASE_EPOCH not in self.features or "leaseEpoch" not in fields:
+            return False
+        group = request.ext("consumerGroup")
+        is_live = self.locks.owner(group, queue, self.clock.monotonic_ms()) is not None
+        return not is_live or request.ext_int("leaseEpoch") != self.locks.epoch(group, queue)
+
+    def _stale(self, request: RemotingCommand, queue: MessageQueue) -> RemotingCommand:
+        epoch = self.locks.epoch(request.ext("consumerGroup"), queue)
+        return RemotingCommand(ResponseCode.STALE_LEASE, remark=f"the epoch is {epoch}")
+
+    def _queue(self, request: RemotingCommand) -> StoredQueue:
+        return self._stored(request.ext("topic"), request.ext_int("queueId"))
+
+    def _target(self, request: RemotingCommand) -> StoredQueue:
+        return self._stored(request.ext("b"), request.ext_int("e"))
+
+    def _stored(self, topic: str, queue_id: int) -> StoredQueue:
+        queue = MessageQueue(topic, self.name, queue_id)
+        return self.queues.setdefault(queue, StoredQueue(queue))
+
+
+def _lease_json(answer: LockAnswer) -> dict[str, object]:
+    owner = {"clientId": answer.owner, "epoch": answer.epoch}
+    return queue_to_json(answer.queue) | owner
+
+
+def _offset(value: int) -> RemotingCommand:
+    return RemotingCommand(ResponseCode.SUCCESS, ext_fields={"offset": str(value)})
+
+
+def _sent(stored: StoredQueue, first: int, count: int) -> RemotingCommand:
+    fields = {
+        "msgId": ",".join(f"{offset:032X}" for offset in range(first, first + count)),
+        "queueId": str(stored.queue.queue_id),
+        "queueOffset": str(first),
+    }
+    return RemotingCommand(ResponseCode.SUCCESS, ext_fields=fields)

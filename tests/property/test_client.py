@@ -1,0 +1,106 @@
+"""Producer and reader against a cluster double that does its worst.
+
+PerKeyOrder: the first copies in each queue are what was sent, in the order it was sent.
+NoGapInRange: a read gives every matching offset of its range exactly once, in order.
+"""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rmq_ordered.client import OrderedProducer, QueueReader, ReadPlan, producer, reader
+from rmq_ordered.model import QueueRange
+from rmq_ordered.protocol.codes import RequestCode, ResponseCode
+from rmq_ordered.testing import ClusterDouble, CutMidFrame, DropReply, Fault, HangUp, Refuse
+
+# The patched limits are the same for every example.
+STATEFUL = settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+
+FAULTS = st.sampled_from(
+    ["busy", "hang up", "hang up after serving", "cut", "silence", "silence after serving", None]
+)
+
+
+def fault(name: str, cluster: ClusterDouble) -> Fault:
+    named: dict[str, Fault] = {
+        "busy": Refuse(ResponseCode.SYSTEM_BUSY),
+        "hang up": HangUp(),
+        "hang up after serving": HangUp(is_served=True),
+        "cut": CutMidFrame(),
+        "silence": DropReply(cluster.clock, 3_000, is_served=False),
+        "silence after serving": DropReply(cluster.clock, 3_000),
+    }
+    return named[name]
+
+
+def arm(cluster: ClusterDouble, names: list[str | None], code: int) -> None:
+    """One entry per request: a fault, or None for a request that passes."""
+    passed = 0
+    for name in names:
+        if name is None:
+            passed += 1
+        else:
+            cluster.network.arm(fault(name, cluster), code, after=passed)
+            passed = 0
+
+
+@STATEFUL
+@given(
+    counts=st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    faults=st.lists(FAULTS, max_size=8),
+)
+def test_per_key_order_survives_any_faults(
+    monkeypatch: pytest.MonkeyPatch, counts: list[int], faults: list[str | None]
+) -> None:
+    monkeypatch.setattr(producer, "_BATCH_MESSAGES", 2)
+    cluster = ClusterDouble()
+    broker = cluster.brokers[0]
+    queues = broker.add_topic("orders", len(counts))
+    arm(cluster, faults, RequestCode.SEND_BATCH_MESSAGE)
+    with cluster.client() as client:
+        sender = OrderedProducer(client, "orders", send_timeout_ms=600_000)
+        sent = {
+            queue: [sender.message(b"%d" % number) for number in range(count)]
+            for queue, count in zip(queues, counts, strict=True)
+        }
+        landed = sender.send_all(sent)
+    for queue, messages in sent.items():
+        stored = broker.queues[queue].messages
+        ids = list(dict.fromkeys(message.properties["UNIQ_KEY"] for message in stored))
+        assert ids == [message.properties["UNIQ_KEY"] for message in messages]
+        assert sum(result.count for result in landed[queue]) == len(messages)
+
+
+@STATEFUL
+@given(
+    size=st.integers(1, 150),
+    bounds=st.tuples(st.integers(0, 150), st.integers(0, 150)),
+    caps=st.lists(st.integers(1, 40), min_size=1, max_size=30),
+    hidden=st.sets(st.integers(0, 150)),
+    faults=st.lists(FAULTS, max_size=6),
+)
+def test_no_gap_in_range_whatever_the_broker_does(
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    bounds: tuple[int, int],
+    caps: list[int],
+    hidden: set[int],
+    faults: list[str | None],
+) -> None:
+    monkeypatch.setattr(reader, "_STOCK_DEPTH", 4)
+    monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 20)
+    start, end = sorted(bound % (size + 1) for bound in bounds)
+    cluster = ClusterDouble()
+    broker = cluster.brokers[0]
+    (queue,) = broker.add_topic("orders", 1)
+    broker.fill(queue, size)
+    broker.pull_caps = (caps[i % len(caps)] for i in range(1_000_000))
+    broker.is_matching = lambda queue_offset: queue_offset not in hidden
+    arm(cluster, faults, RequestCode.PULL_MESSAGE)
+    with cluster.client() as client:
+        batches = list(QueueReader(client).read(ReadPlan(QueueRange(queue, start, end))))
+    read = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+    assert read == [offset for offset in range(start, end) if offset not in hidden]
+    assert all(batch.num_rows for batch in batches)

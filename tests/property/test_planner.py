@@ -1,0 +1,95 @@
+"""Plans: within the limit, never beyond what is there, nobody starved, always the same."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.ordering.planner import plan_end
+
+queues = st.builds(
+    MessageQueue, st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), st.integers(0, 5)
+)
+offsets = st.integers(0, 30) | st.integers(0, 2**62)
+positions = st.dictionaries(queues, offsets, max_size=12)
+limits = st.integers(1, 40) | st.integers(1, 2**63)
+
+
+def planned(
+    start: dict[MessageQueue, int], end: dict[MessageQueue, int]
+) -> dict[MessageQueue, int]:
+    return {queue: end[queue] - start.get(queue, 0) for queue in end}
+
+
+def backlog(
+    start: dict[MessageQueue, int], latest: dict[MessageQueue, int]
+) -> dict[MessageQueue, int]:
+    return {queue: max(0, end - start.get(queue, 0)) for queue, end in latest.items()}
+
+
+@given(positions, positions, st.none() | limits)
+def test_no_queue_goes_back_or_beyond_its_latest_offset(
+    start: dict[MessageQueue, int], latest: dict[MessageQueue, int], limit: int | None
+) -> None:
+    end = plan_end(start, latest, limit)
+    assert set(end) == set(start) | set(latest)
+    for queue, position in end.items():
+        first = start.get(queue, 0)
+        assert first <= position <= max(first, latest.get(queue, 0))
+
+
+@given(positions, positions, limits)
+def test_a_batch_has_as_many_offsets_as_the_limit_allows_and_no_more(
+    start: dict[MessageQueue, int], latest: dict[MessageQueue, int], limit: int
+) -> None:
+    taken = sum(planned(start, plan_end(start, latest, limit)).values())
+    assert taken == min(limit, sum(backlog(start, latest).values()))
+
+
+@given(positions, positions)
+def test_without_a_limit_everything_is_taken(
+    start: dict[MessageQueue, int], latest: dict[MessageQueue, int]
+) -> None:
+    shares = planned(start, plan_end(start, latest, None))
+    assert {queue: shares[queue] for queue in latest} == backlog(start, latest)
+
+
+@given(positions, positions, limits)
+def test_every_queue_with_a_backlog_gets_something_if_the_limit_reaches(
+    start: dict[MessageQueue, int], latest: dict[MessageQueue, int], limit: int
+) -> None:
+    shares = planned(start, plan_end(start, latest, limit))
+    waiting = [queue for queue, count in backlog(start, latest).items() if count]
+    served = [queue for queue in waiting if shares[queue]]
+    assert len(served) >= min(limit, len(waiting))
+
+
+@given(positions, positions, limits)
+def test_a_larger_backlog_never_gets_less(
+    start: dict[MessageQueue, int], latest: dict[MessageQueue, int], limit: int
+) -> None:
+    shares = planned(start, plan_end(start, latest, limit))
+    waiting = backlog(start, latest)
+    for queue in waiting:
+        for other in waiting:
+            if waiting[queue] > waiting[other]:
+                assert shares[queue] >= shares[other]
+
+
+@given(positions, positions, limits, st.randoms(use_true_random=False))
+def test_the_same_question_has_the_same_answer_in_any_order(
+    start: dict[MessageQueue, int], latest: dict[MessageQueue, int], limit: int, random: object
+) -> None:
+    shuffled = list(latest.items())
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert plan_end(start, dict(shuffled), limit) == plan_end(start, latest, limit)
+
+
+@given(positions, limits)
+def test_repeated_batches_reach_the_end_of_every_queue(
+    latest: dict[MessageQueue, int], limit: int
+) -> None:
+    latest = {queue: end % 100 for queue, end in latest.items()}
+    position: dict[MessageQueue, int] = {}
+    for _ in range(sum(latest.values()) // limit + 1):
+        position = plan_end(position, latest, limit)
+    assert position == latest

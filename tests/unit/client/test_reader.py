@@ -1,0 +1,315 @@
+"""Reading a range from a broker with odd habits: every offset once, in order, or an error."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain, cycle, repeat
+
+import pytest
+
+from rmq_ordered.client import Client, QueueReader, ReadPlan, reader
+from rmq_ordered.columnar import DecodeOptions
+from rmq_ordered.errors import (
+    BrokerBusy,
+    BrokerError,
+    ConnectFailed,
+    OffsetOutOfRange,
+    QueueLeaseLost,
+    RemoteProtocolError,
+)
+from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
+from rmq_ordered.protocol.codes import (
+    FEATURE_LEASE_EPOCH,
+    FEATURE_WIDE_PULL,
+    RequestCode,
+    ResponseCode,
+)
+from rmq_ordered.testing import (
+    AnswerAs,
+    BrokerDouble,
+    ClusterDouble,
+    CutMidFrame,
+    DropReply,
+    Fault,
+    Garble,
+    HangUp,
+    Refuse,
+)
+
+PULL = RequestCode.PULL_MESSAGE
+
+
+@pytest.fixture
+def cluster() -> ClusterDouble:
+    return ClusterDouble(features=frozenset({FEATURE_LEASE_EPOCH}))
+
+
+@pytest.fixture
+def broker(cluster: ClusterDouble) -> BrokerDouble:
+    return cluster.brokers[0]
+
+
+@pytest.fixture
+def queue(broker: BrokerDouble) -> MessageQueue:
+    (queue,) = broker.add_topic("orders", 1)
+    broker.fill(queue, 500)
+    return queue
+
+
+@pytest.fixture
+def client(cluster: ClusterDouble) -> Iterator[Client]:
+    with cluster.client() as client:
+        yield client
+
+
+def read(client: Client, queue: MessageQueue, start: int, end: int, **plan: object) -> list[int]:
+    """The queue offsets read, after checking that each row has its own body."""
+    offsets: list[int] = []
+    for batch in QueueReader(client).read(ReadPlan(QueueRange(queue, start, end), **plan)):  # type: ignore[arg-type]
+        found = batch.column("offset").to_pylist()
+        assert [int(body) for body in batch.column("value").to_pylist()] == found
+        offsets += found
+    return offsets
+
+
+@pytest.mark.parametrize(
+    "caps",
+    [
+        lambda: repeat(32),
+        lambda: repeat(8),
+        lambda: chain(repeat(32, 5), repeat(8)),
+        lambda: chain(repeat(8, 5), repeat(32)),
+        lambda: cycle([32, 1, 7, 32, 2]),
+        lambda: repeat(1),
+    ],
+    ids=["32", "8", "32 then 8", "8 then 32", "mixed", "1"],
+)
+@pytest.mark.parametrize(("start", "end"), [(0, 500), (3, 170), (499, 500), (0, 1)])
+def test_whatever_a_broker_s_caps_every_offset_comes_once_in_order(
+    client: Client,
+    broker: BrokerDouble,
+    queue: MessageQueue,
+    caps: Callable[[], Iterator[int]],
+    start: int,
+    end: int,
+) -> None:
+    broker.pull_caps = caps()
+    assert read(client, queue, start, end) == list(range(start, end))
+
+
+def test_an_empty_range_asks_for_nothing(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    assert read(client, queue, 7, 7) == []
+    assert cluster.network.seen == []
+
+
+def test_pulls_are_pipelined_and_never_ask_beyond_the_range(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 100)))
+    assert sum(batch.num_rows for batch in rows) == 100
+    asked = [
+        (r.ext_int("queueOffset"), r.ext_int("maxMsgNums")) for r in cluster.network.requests(PULL)
+    ]
+    assert asked == [(0, 32), (32, 32), (64, 32), (96, 4)]
+
+
+def test_a_filter_may_leave_gaps_and_whole_pulls_without_a_match(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    broker.is_matching = lambda offset: offset % 5 == 0 and not 100 <= offset < 300
+    assert read(client, queue, 0, 500) == [
+        offset for offset in range(500) if offset % 5 == 0 and not 100 <= offset < 300
+    ]
+    broker.is_matching = lambda offset: False
+    assert read(client, queue, 0, 500) == []
+
+
+def test_rows_that_the_client_s_own_filter_drops_make_no_batch(
+    client: Client, queue: MessageQueue
+) -> None:
+    nothing = QueueReader(client, DecodeOptions(tag_filter=frozenset({"no such tag"})))
+    assert list(nothing.read(ReadPlan(QueueRange(queue, 0, 500)))) == []
+
+
+def test_a_wide_broker_is_asked_for_more_at_once(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    broker.pull_caps = repeat(10_000)
+    offsets = read(client, queue, 0, 500, features=frozenset({FEATURE_WIDE_PULL}))
+    assert offsets == list(range(500))
+    assert len(cluster.network.requests(PULL)) == 1
+
+
+def test_a_long_range_comes_in_several_batches(
+    monkeypatch: pytest.MonkeyPatch, client: Client, queue: MessageQueue
+) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 100)
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500)))
+    sizes = [batch.num_rows for batch in rows]
+    assert sum(sizes) == 500
+    assert len(sizes) == 4
+
+
+@pytest.mark.parametrize(
+    ("minimum", "start", "end"), [(10, 5, 50), (0, 490, 501), (0, 500, 600), (0, 700, 800)]
+)
+def test_a_range_the_broker_does_not_hold_is_an_error_with_what_it_holds(
+    client: Client, broker: BrokerDouble, queue: MessageQueue, minimum: int, start: int, end: int
+) -> None:
+    broker.queues[queue].minimum = minimum
+    with pytest.raises(OffsetOutOfRange) as caught:
+        read(client, queue, start, end)
+    assert (caught.value.minimum, caught.value.maximum) == (minimum, 500)
+    assert caught.value.queue == queue
+
+
+def test_messages_that_expire_while_they_are_read_end_the_read(
+    monkeypatch: pytest.MonkeyPatch, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 1)
+    monkeypatch.setattr(reader, "_STOCK_DEPTH", 1)
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500)))
+    assert next(rows).num_rows == 32
+    broker.queues[queue].minimum = 200
+    with pytest.raises(OffsetOutOfRange, match=r"offset 32 was asked for.*\[200, 500\)"):
+        next(rows)
+
+
+def not_served(code: int) -> Refuse:
+    """The broker holds the offset but does not give it: reset, or still being dispatched."""
+    fields = {"maxOffset": "500", "minOffset": "0", "nextBeginOffset": "0"}
+    return Refuse(code, ext_fields=fields)
+
+
+@pytest.mark.parametrize("code", [ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_NOT_FOUND])
+def test_an_offset_that_exists_but_is_not_served_is_asked_for_again(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue, code: int
+) -> None:
+    cluster.network.arm(not_served(code), PULL, times=3)
+    assert read(client, queue, 0, 500) == list(range(500))
+
+
+def test_an_offset_that_is_never_served_is_an_error_after_half_a_minute(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(not_served(ResponseCode.PULL_OFFSET_MOVED), PULL, times=2_000)
+    before = cluster.clock.monotonic_ms()
+    with pytest.raises(BrokerBusy, match=r"OFFSET_ILLEGAL.*holds \[0, 500\)"):
+        read(client, queue, 100, 132)
+    assert 30_000 <= cluster.clock.monotonic_ms() - before < 31_000
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [HangUp(), CutMidFrame(), Refuse(ResponseCode.SYSTEM_BUSY), Refuse(ResponseCode.FLOW_CONTROL)],
+    ids=repr,
+)
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_fault_on_the_way_costs_time_but_no_row(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue, fault: Fault, times: int
+) -> None:
+    cluster.network.arm(fault, PULL, times=times)
+    assert read(client, queue, 0, 500) == list(range(500))
+    assert cluster.clock.pauses != []
+
+
+def test_a_pull_that_is_never_answered_is_sent_again(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(DropReply(cluster.clock, 3_000), PULL)
+    assert read(client, queue, 0, 500) == list(range(500))
+
+
+def test_a_connection_lost_in_the_middle_continues_where_it_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: ClusterDouble,
+    client: Client,
+    queue: MessageQueue,
+) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 1)
+    monkeypatch.setattr(reader, "_STOCK_DEPTH", 2)
+    offsets: list[int] = []
+    for batch in QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500))):
+        offsets += batch.column("offset").to_pylist()
+        if offsets[-1] in (31, 223):
+            cluster.network.transports[-1].fail("reset")
+    assert offsets == list(range(500))
+    asked = [pull.ext_int("queueOffset") for pull in cluster.network.requests(PULL)]
+    assert asked.count(0) == 1, "what was delivered is not fetched again"
+
+
+def test_a_broker_that_stays_away_is_an_error_after_half_a_minute(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.take_down("broker-a:10911")
+    before = cluster.clock.monotonic_ms()
+    with pytest.raises(ConnectFailed):
+        read(client, queue, 0, 500)
+    assert 30_000 <= cluster.clock.monotonic_ms() - before < 31_000
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Refuse(ResponseCode.NO_PERMISSION, "not allowed"), BrokerError),
+        (AnswerAs(opaque=4_711), RemoteProtocolError),
+        (Garble(), RemoteProtocolError),
+        (Refuse(ResponseCode.SUCCESS), RemoteProtocolError),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_repeated_ends_the_read(
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: ClusterDouble,
+    client: Client,
+    queue: MessageQueue,
+    fault: Fault,
+    error: type[Exception],
+) -> None:
+    # Further pulls in flight would find the connection closed and rightly try a new one.
+    monkeypatch.setattr(reader, "_STOCK_DEPTH", 1)
+    cluster.network.arm(fault, PULL)
+    with pytest.raises(error):
+        read(client, queue, 0, 500)
+
+
+def lease(client: Client, queue: MessageQueue) -> QueueLease:
+    (answer,) = client.broker.lock("billing", "me#1", [queue])
+    return QueueLease("billing", queue, "me#1", answer.epoch)
+
+
+def test_a_read_under_a_lease_carries_its_epoch(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    held = lease(client, queue)
+    assert len(read(client, queue, 0, 100, group="billing", lease=held)) == 100
+    assert {request.ext("leaseEpoch") for request in cluster.network.requests(PULL)} == {"1"}
+
+
+def test_a_read_under_a_lease_that_was_lost_ends_with_the_broker_s_word(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    held = lease(client, queue)
+    broker.locks.unlock("billing", "me#1", queue)
+    client.broker.lock("billing", "other#1", [queue])
+    with pytest.raises(QueueLeaseLost, match="the epoch is 2"):
+        read(client, queue, 0, 100, group="billing", lease=held)
+
+
+def test_stale_without_a_lease_is_told_as_it_is(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.STALE_LEASE), PULL)
+    with pytest.raises(BrokerError):
+        read(client, queue, 0, 100)
+
+
+def test_a_read_that_is_abandoned_leaves_nothing_waiting(
+    client: Client, queue: MessageQueue
+) -> None:
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500)))
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    channel = client.remoting._channels["broker-a:10911"]
+    assert channel._waiting == {}
+    assert channel._connection.in_flight == 0

@@ -1,0 +1,170 @@
+"""Routes: fail-over between name servers, a memory of 30 s, and what it forgets."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rmq_ordered.client import Client
+from rmq_ordered.errors import (
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    RequestTimedOut,
+    TopicNotFound,
+)
+from rmq_ordered.protocol.codes import RequestCode, ResponseCode
+from rmq_ordered.testing import ClusterDouble, DropReply, HangUp, Refuse
+
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+@pytest.fixture
+def cluster() -> ClusterDouble:
+    cluster = ClusterDouble(brokers=2, name_servers=("names-1:9876", "names-2:9876"))
+    for broker in cluster.brokers:
+        broker.add_topic("orders", 2)
+    return cluster
+
+
+@pytest.fixture
+def client(cluster: ClusterDouble) -> Iterator[Client]:
+    with cluster.client() as client:
+        yield client
+
+
+def asked(cluster: ClusterDouble) -> list[str]:
+    return [seen.address for seen in cluster.network.seen]
+
+
+def test_queues_of_all_brokers_come_in_rocketmq_order(client: Client) -> None:
+    expected = ["broker-a#0", "broker-a#1", "broker-b#0", "broker-b#1"]
+    for queues in (client.routes.readable("orders"), client.routes.writable("orders")):
+        assert [f"{queue.broker_name}#{queue.queue_id}" for queue in queues] == expected
+
+
+def test_one_name_server_is_used_until_it_fails_then_the_next(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.routes.topics()
+    cluster.network.take_down("names-1:9876")
+    client.routes.topics()
+    cluster.network.bring_up("names-1:9876")
+    client.routes.topics()
+    assert asked(cluster) == ["names-1:9876", "names-2:9876", "names-2:9876"]
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_name_server_that_hangs_up_or_stays_silent_is_passed_over(
+    cluster: ClusterDouble, client: Client, served: bool
+) -> None:
+    cluster.network.arm(HangUp(is_served=served))
+    assert client.routes.topics() == ("orders",)
+    cluster.network.arm(DropReply(cluster.clock, 3_000, is_served=served))
+    assert client.routes.topics() == ("orders",)
+    assert asked(cluster) == ["names-1:9876", "names-2:9876", "names-2:9876", "names-1:9876"]
+
+
+def test_the_last_error_is_raised_when_every_name_server_fails(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    cluster.network.take_down("names-1:9876")
+    cluster.network.arm(DropReply(cluster.clock, 3_000))
+    with pytest.raises(RequestTimedOut, match="names-2:9876"):
+        client.routes.topics()
+    cluster.network.take_down("names-2:9876")
+    with pytest.raises((ConnectFailed, ConnectionLost)):
+        client.routes.topics()
+
+
+def test_a_refusal_is_an_answer_and_not_a_reason_to_ask_elsewhere(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SYSTEM_ERROR, "not ready"))
+    with pytest.raises(BrokerError, match="not ready"):
+        client.routes.route("orders")
+    assert asked(cluster) == ["names-1:9876"]
+
+
+def test_no_name_server_at_all_is_a_failed_connection(cluster: ClusterDouble) -> None:
+    with (
+        Client((), clock=cluster.clock, connect=cluster.network.connect) as client,
+        pytest.raises(ConnectFailed, match="no name server was given"),
+    ):
+        client.routes.topics()
+
+
+def test_a_topic_that_nobody_has_is_not_found_and_not_remembered(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    with pytest.raises(TopicNotFound, match=r"'payments'.*names-1:9876;names-2:9876"):
+        client.routes.route("payments")
+    cluster.brokers[0].add_topic("payments", 1)
+    assert len(client.routes.readable("payments")) == 1
+
+
+def test_a_route_is_remembered_for_thirty_seconds(cluster: ClusterDouble, client: Client) -> None:
+    client.routes.route("orders")
+    cluster.clock.advance_ms(29_999)
+    client.routes.route("orders")
+    assert len(cluster.network.requests(ROUTE)) == 1
+    cluster.clock.advance_ms(1)
+    client.routes.route("orders")
+    assert len(cluster.network.requests(ROUTE)) == 2
+
+
+def test_a_forgotten_route_is_asked_for_again(cluster: ClusterDouble, client: Client) -> None:
+    client.routes.route("orders")
+    client.routes.forget("orders")
+    client.routes.route("orders")
+    client.routes.forget_all()
+    client.routes.route("orders")
+    assert len(cluster.network.requests(ROUTE)) == 3
+
+
+def test_the_master_of_a_broker_is_where_requests_go(client: Client) -> None:
+    assert client.routes.master("orders", "broker-b") == "broker-b:10911"
+
+
+def test_a_broker_without_a_master_may_have_one_later(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    cluster.brokers[1].is_master = False
+    with pytest.raises(ConnectFailed, match=r"broker-b.*no master of this name"):
+        client.routes.master("orders", "broker-b")
+    cluster.brokers[1].is_master = True
+    assert client.routes.master("orders", "broker-b") == "broker-b:10911"
+
+
+def test_a_topic_without_writable_queues_cannot_be_written(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    for broker in cluster.brokers:
+        broker.permissions["orders"] = 4
+    assert len(client.routes.readable("orders")) == 4
+    with pytest.raises(BrokerError, match="no writable queue"):
+        client.routes.writable("orders")
+
+
+def test_an_order_conf_fixes_where_keys_go(cluster: ClusterDouble, client: Client) -> None:
+    cluster.name_server.order_confs["orders"] = "broker-b:1"
+    (queue,) = client.routes.writable("orders")
+    assert queue.broker_name == "broker-b"
+
+
+def test_brokers_topics_and_features_are_told(cluster: ClusterDouble, client: Client) -> None:
+    cluster.brokers[0].features = frozenset({"leaseEpoch"})
+    assert [broker.name for broker in client.routes.brokers()] == ["broker-a", "broker-b"]
+    assert client.routes.topics() == ("orders",)
+    assert client.routes.features("orders") == {"leaseEpoch"}
+
+
+def test_every_name_server_is_made_to_forget_a_deleted_topic(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.routes.delete("orders")
+    assert asked(cluster) == ["names-1:9876", "names-2:9876"]
+    cluster.network.arm(Refuse(ResponseCode.TOPIC_NOT_EXIST))
+    client.routes.delete("orders")
+    cluster.network.arm(Refuse(ResponseCode.SYSTEM_ERROR, "no"))
+    with pytest.raises(BrokerError, match="to forget topic orders"):
+        client.routes.delete("orders")

@@ -1,0 +1,70 @@
+"""All connections of a client: one per address, again after a failure, none after the end."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rmq_ordered.errors import ConnectFailed, ConnectionLost
+from rmq_ordered.net.remoting import Remoting
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.testing import HangUp, ManualClock, ScriptedNetwork
+
+PULL = RemotingCommand(11)
+
+
+@pytest.fixture
+def network() -> ScriptedNetwork:
+    network = ScriptedNetwork()
+    for address in ("a:1", "b:1"):
+        network.listen(address, lambda request: RemotingCommand(0, remark="served"))
+    return network
+
+
+@pytest.fixture
+def remoting(network: ScriptedNetwork) -> Iterator[Remoting]:
+    remoting = Remoting(ManualClock(), network.connect)
+    yield remoting
+    remoting.close()
+
+
+def call(remoting: Remoting, address: str = "a:1") -> RemotingCommand:
+    return remoting.call(address, PULL, "a pull", 3_000)
+
+
+def test_requests_to_one_address_share_a_connection(
+    network: ScriptedNetwork, remoting: Remoting
+) -> None:
+    assert call(remoting).remark == "served"
+    assert remoting.start("a:1", PULL, "a pull", 3_000).result().code == 0
+    call(remoting, "b:1")
+    assert [transport.address for transport in network.transports] == ["a:1", "b:1"]
+
+
+def test_a_connection_that_failed_is_replaced_at_the_next_request(
+    network: ScriptedNetwork, remoting: Remoting
+) -> None:
+    network.arm(HangUp())
+    with pytest.raises(ConnectionLost):
+        call(remoting)
+    assert call(remoting).code == 0
+    assert len(network.transports) == 2
+
+
+def test_an_address_nobody_listens_at_is_tried_again_each_time(
+    network: ScriptedNetwork, remoting: Remoting
+) -> None:
+    network.take_down("a:1")
+    for _ in range(2):
+        with pytest.raises(ConnectFailed):
+            call(remoting)
+    network.bring_up("a:1")
+    assert call(remoting).code == 0
+
+
+def test_a_closed_client_opens_nothing_more(network: ScriptedNetwork, remoting: Remoting) -> None:
+    call(remoting)
+    remoting.close()
+    remoting.close()
+    assert all(transport.is_closed for transport in network.transports)
+    with pytest.raises(ConnectionLost, match="this client is closed"):
+        call(remoting)

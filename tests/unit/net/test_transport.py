@@ -1,0 +1,125 @@
+"""Real sockets on this machine: bytes through, errors translated, blocked readers woken."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rmq_ordered.errors import ConnectFailed, ConnectionLost
+from rmq_ordered.net.transport import TcpTransport, connect_tcp, split_address
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[TcpTransport, socket.socket]]:
+    """A transport and the peer's raw socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        transport = connect_tcp(f"127.0.0.1:{port}")
+        peer, _ = listener.accept()
+    assert isinstance(transport, TcpTransport)
+    with peer:
+        yield transport, peer
+    transport.close()
+
+
+def test_bytes_go_both_ways(pair: tuple[TcpTransport, socket.socket]) -> None:
+    transport, peer = pair
+    transport.send_all(b"ping")
+    assert peer.recv(100) == b"ping"
+    peer.sendall(b"pong")
+    buffer = bytearray(100)
+    assert transport.receive_into(buffer) == 4
+    assert buffer[:4] == b"pong"
+
+
+def test_nothing_is_held_back_to_fill_packets(pair: tuple[TcpTransport, socket.socket]) -> None:
+    transport, _ = pair
+    assert transport._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_peer_that_hangs_up_is_the_end(pair: tuple[TcpTransport, socket.socket]) -> None:
+    transport, peer = pair
+    peer.close()
+    assert transport.receive_into(bytearray(10)) == 0
+
+
+def test_an_idle_connection_is_not_an_error(pair: tuple[TcpTransport, socket.socket]) -> None:
+    transport, peer = pair
+    transport._socket.settimeout(0.001)
+    timer = threading.Timer(0.02, peer.sendall, [b"late"])
+    timer.start()
+    assert transport.receive_into(bytearray(10)) == 4
+    timer.join()
+
+
+def test_a_reset_is_a_lost_connection(pair: tuple[TcpTransport, socket.socket]) -> None:
+    transport, peer = pair
+    # Linger of 0 s makes close() send RST instead of FIN.
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    peer.close()
+    with pytest.raises(ConnectionLost, match=r"receive failed: .*reset") as caught:
+        transport.receive_into(bytearray(10))
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_sending_after_the_end_is_a_lost_connection(
+    pair: tuple[TcpTransport, socket.socket],
+) -> None:
+    transport, _ = pair
+    transport.close()
+    with pytest.raises(ConnectionLost, match="send failed"):
+        transport.send_all(b"x")
+
+
+def test_closing_wakes_a_blocked_reader_and_may_be_repeated(
+    pair: tuple[TcpTransport, socket.socket],
+) -> None:
+    transport, _ = pair
+    ended: list[object] = []
+
+    def read() -> None:
+        try:
+            ended.append(transport.receive_into(bytearray(10)))
+        except ConnectionLost as error:
+            ended.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    transport.close()
+    transport.close()
+    reader.join(timeout=5)
+    assert len(ended) == 1
+
+
+def test_nobody_listening_is_a_failed_connection_that_says_what_to_check() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ConnectFailed, match=r"refused.*check that") as caught:
+            connect_tcp(address)
+    assert caught.value.address == address
+
+
+@pytest.mark.parametrize("host", ["a" * 70, "no..dots"])
+def test_a_host_name_that_cannot_exist_is_a_failed_connection(host: str) -> None:
+    with pytest.raises(ConnectFailed):
+        connect_tcp(f"{host}:1")
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("mq1:9876", ("mq1", 9876)),
+        ("[::1]:1", ("::1", 1)),
+        ("10.0.0.1:65535", ("10.0.0.1", 65_535)),
+    ],
+)
+def test_addresses_have_a_host_and_a_port(address: str, parts: tuple[str, int]) -> None:
+    assert split_address(address) == parts
+
+
+@pytest.mark.parametrize("address", ["", "mq1", ":1", "mq1:", "mq1:x", "mq1:65536", "mq1:-1"])
+def test_an_address_without_host_or_port_is_refused(address: str) -> None:
+    with pytest.raises(ConnectFailed, match="should read host:port"):
+        split_address(address)

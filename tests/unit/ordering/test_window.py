@@ -1,0 +1,73 @@
+"""Pulls in flight: where the next one starts, and what an answer makes void."""
+
+import pytest
+
+from rmq_ordered.ordering.window import PullWindow
+
+
+def fill(window: PullWindow) -> list[tuple[int, int]]:
+    pulls = []
+    while (pull := window.next_pull()) is not None:
+        pulls.append(pull)
+    return pulls
+
+
+def test_pulls_start_where_the_one_before_should_end() -> None:
+    window = PullWindow(100, 170, step=32, depth=16)
+    assert fill(window) == [(100, 32), (132, 32), (164, 6)]
+    assert not window.is_done
+
+
+def test_no_more_pulls_are_outstanding_than_the_depth() -> None:
+    window = PullWindow(0, 1_000, step=10, depth=2)
+    assert fill(window) == [(0, 10), (10, 10)]
+    assert window.answered(10) == 0
+    assert fill(window) == [(20, 10)]
+
+
+def test_an_answer_as_expected_voids_nothing() -> None:
+    window = PullWindow(0, 64, step=32, depth=4)
+    fill(window)
+    assert window.answered(32) == 0
+    assert window.position == 32
+    assert window.answered(64) == 0
+    assert window.is_done
+    assert fill(window) == []
+
+
+def test_a_short_answer_voids_the_guesses_behind_it_and_shortens_the_step() -> None:
+    window = PullWindow(0, 96, step=32, depth=3)
+    fill(window)
+    assert window.answered(8) == 2
+    assert window.position == 8
+    assert fill(window) == [(8, 8), (16, 8), (24, 8)]
+
+
+def test_a_step_is_never_below_one() -> None:
+    window = PullWindow(0, 96, step=32, depth=3)
+    fill(window)
+    window.answered(1)
+    assert fill(window)[0] == (1, 1)
+
+
+def test_an_answer_that_skipped_further_voids_the_guesses_and_keeps_the_step() -> None:
+    window = PullWindow(0, 200, step=32, depth=3)
+    fill(window)
+    assert window.answered(100) == 2
+    assert fill(window)[0] == (100, 32)
+
+
+def test_an_answer_beyond_the_end_is_the_end() -> None:
+    window = PullWindow(0, 50, step=10, depth=3)
+    fill(window)
+    assert window.answered(70) == 2
+    assert window.position == 50
+    assert window.is_done
+    assert fill(window) == []
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 5), (9, 5)])
+def test_an_empty_range_is_done_before_it_begins(start: int, end: int) -> None:
+    window = PullWindow(start, end, step=32, depth=3)
+    assert window.is_done
+    assert window.next_pull() is None

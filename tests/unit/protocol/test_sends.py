@@ -1,0 +1,80 @@
+"""Send requests, and where messages landed."""
+
+import pytest
+
+from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
+from rmq_ordered.model import MessageQueue, SendResult
+from rmq_ordered.protocol.codes import RequestCode
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.sends import (
+    STORED_CODES,
+    parse_send,
+    send_batch_request,
+    send_request,
+)
+
+QUEUE = MessageQueue("OT", "b-a", 2)
+LANDED = {"msgId": "AA,BB", "queueId": "2", "queueOffset": "40"}
+
+
+def test_a_send_has_the_short_names_that_java_uses() -> None:
+    request = send_request(
+        QUEUE,
+        b"hello",
+        {"KEYS": "K1", "TAGS": "TagA"},
+        producer_group="PG1",
+        born_ms=1_794_785_297_002,
+        flag=5,
+        sys_flag=1,
+    )
+    assert request.code == RequestCode.SEND_MESSAGE_V2
+    assert request.body == b"hello"
+    assert request.ext_fields == {
+        "a": "PG1",
+        "b": "OT",
+        "c": "TBW102",
+        "d": "4",
+        "e": "2",
+        "f": "1",
+        "g": "1794785297002",
+        "h": "5",
+        "i": "KEYS\x01K1\x02TAGS\x01TagA\x02",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": "b-a",
+    }
+
+
+def test_the_header_of_a_batch_has_wait_and_nothing_else() -> None:
+    request = send_batch_request(QUEUE, b"batch", producer_group="PG1", born_ms=1)
+    assert request.code == RequestCode.SEND_BATCH_MESSAGE
+    assert request.body == b"batch"
+    assert request.ext("i") == "WAIT\x01true\x02"
+    assert (request.ext("m"), request.ext("f"), request.ext("h")) == ("true", "0", "0")
+
+
+def test_a_property_that_would_inject_others_is_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="0x01 or 0x02"):
+        send_request(QUEUE, b"x", {"KEYS": "a\x02TAGS\x01b"}, producer_group="PG1", born_ms=1)
+
+
+def test_the_answer_tells_where_the_first_message_landed() -> None:
+    result = parse_send(RemotingCommand(0, ext_fields=LANDED), QUEUE, 2)
+    assert result == SendResult(QUEUE, 40, 2, ("AA", "BB"))
+
+
+def test_a_message_that_the_broker_put_elsewhere_is_reported_where_it_is() -> None:
+    elsewhere = RemotingCommand(0, ext_fields=LANDED | {"queueId": "3"})
+    assert parse_send(elsewhere, QUEUE, 1).queue == MessageQueue("OT", "b-a", 3)
+
+
+@pytest.mark.parametrize("missing", sorted(LANDED))
+def test_an_answer_without_a_place_is_a_remote_protocol_error(missing: str) -> None:
+    fields = {name: value for name, value in LANDED.items() if name != missing}
+    with pytest.raises(RemoteProtocolError, match=f"'{missing}'"):
+        parse_send(RemotingCommand(0, ext_fields=fields), QUEUE, 1)
+
+
+def test_stored_but_less_durable_than_wished_counts_as_stored() -> None:
+    assert sorted(STORED_CODES) == [0, 10, 11, 12]
