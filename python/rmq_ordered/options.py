@@ -219,7 +219,7 @@ SOURCE_OPTIONS: Final[Sequence[Option]] = (
     Option(
         "group",
         "Consumer group that owns the queues and whose offsets are committed. "
-        "Needed by every stream, and by batch reads that start from `group`.",
+        "Needed unless `leaseMode` is `none` and `startingOffsets` is not `group`.",
         "a consumer group name (letters, digits, '_', '-', '%', '|'; at most 120 characters)",
         parse_group,
     ),

@@ -6,10 +6,11 @@ the clock and the renewing thread. Everything unknown counts as "not ours".
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from rmq_ordered.client.broker import BrokerOperations
 from rmq_ordered.clock import Clock
@@ -73,14 +74,12 @@ class LeaseKeeper:
             held = set(self._table.queues)
         wanted = [queue for queue in sorted(queues) if queue not in held]
         while wanted:
-            refused = self._take_prefix(wanted)
+            refused, failure = self._take_prefix(wanted)
             if not refused:
                 break
             now_ms = self._clock.monotonic_ms()
             if now_ms - started_ms >= timeout_ms:
-                self.release()
-                owners = [(answer.queue, answer.owner) for answer in refused]
-                raise QueueLeaseUnavailable(self.group, now_ms - started_ms, owners)
+                self._give_up(wanted, refused, now_ms - started_ms, failure)
             if now_ms - last_log_ms >= _PROGRESS_LOG_MS:
                 last_log_ms = now_ms
                 _log_waiting(self.group, refused, now_ms - started_ms)
@@ -110,7 +109,7 @@ class LeaseKeeper:
         if not queues:
             return
         asked_at_ms = self._clock.monotonic_ms()
-        answers = self._broker.lock(self.group, self.client_id, queues)
+        answers, failure = self._ask(queues)
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             still_held = set(self._table.queues)
@@ -121,6 +120,8 @@ class LeaseKeeper:
                     self._table.granted(answer.queue, asked_at_ms, now_ms, answer.epoch)
                 else:
                     self._table.refused(answer.queue, answer.owner)
+        if failure is not None:
+            raise failure
 
     def release(self) -> None:
         """Stop renewing and unlock everything. Idempotent.
@@ -137,11 +138,7 @@ class LeaseKeeper:
                 self._table.dropped(queue)
         if not queues:
             return
-        try:
-            self._broker.unlock(self.group, self.client_id, queues)
-        except RmqOrderedError as error:
-            _LOG.warning("could not unlock queues; they stay locked until they expire: %s", error)
-        else:
+        if self._unlock(queues):
             _LOG.info(
                 "queues released count=%s group=%s client=%s",
                 len(queues),
@@ -149,17 +146,31 @@ class LeaseKeeper:
                 self.client_id,
             )
 
-    def _take_prefix(self, wanted: Sequence[MessageQueue]) -> list[LockAnswer]:
-        """Ask for all, keep those before the first refusal; returns the refusals."""
+    def _ask(
+        self, queues: Sequence[MessageQueue]
+    ) -> tuple[list[LockAnswer], TransportError | None]:
+        """Lock at every broker by itself: one that is away must not cost the others' answers."""
+        answers: list[LockAnswer] = []
+        failure: TransportError | None = None
+        for _, group in itertools.groupby(sorted(queues, key=_broker_of), key=_broker_of):
+            try:
+                answers += self._broker.lock(self.group, self.client_id, list(group))
+            except TransportError as error:
+                failure = error
+        return answers, failure
+
+    def _take_prefix(
+        self, wanted: Sequence[MessageQueue]
+    ) -> tuple[list[LockAnswer], TransportError | None]:
+        """Ask for all, keep those before the first that was not granted; returns the latter."""
         asked_at_ms = self._clock.monotonic_ms()
-        answers = sorted(
-            self._broker.lock(self.group, self.client_id, wanted), key=lambda answer: answer.queue
-        )
+        answered, failure = self._ask(wanted)
+        by_queue = {answer.queue: answer for answer in answered}
+        # No answer is no grant. If it was granted all the same, asking again is a renewal.
+        answers = [by_queue.get(queue, LockAnswer(queue, granted=False)) for queue in wanted]
+        keep = list(itertools.takewhile(lambda answer: answer.granted, answers))
         refused = [answer for answer in answers if not answer.granted]
-        keep = [a for a in answers if a.granted and (not refused or a.queue < refused[0].queue)]
-        give_back = [
-            a.queue for a in answers if a.granted and refused and a.queue > refused[0].queue
-        ]
+        give_back = [answer.queue for answer in answers[len(keep) :] if answer.granted]
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             for answer in keep:
@@ -170,8 +181,31 @@ class LeaseKeeper:
             )
             self._start_renewing()
         if give_back:
-            self._broker.unlock(self.group, self.client_id, give_back)
-        return refused
+            self._unlock(give_back)
+        return refused, failure
+
+    def _give_up(
+        self,
+        wanted: Sequence[MessageQueue],
+        refused: Sequence[LockAnswer],
+        waited_ms: int,
+        failure: TransportError | None,
+    ) -> NoReturn:
+        """Hold nothing, also not what a lost answer may have granted, and say why."""
+        self.release()
+        self._unlock(wanted)
+        if failure is not None:
+            raise failure
+        owners = [(answer.queue, answer.owner) for answer in refused]
+        raise QueueLeaseUnavailable(self.group, waited_ms, owners)
+
+    def _unlock(self, queues: Sequence[MessageQueue]) -> bool:
+        try:
+            self._broker.unlock(self.group, self.client_id, queues)
+        except RmqOrderedError as error:
+            _LOG.warning("could not unlock queues; they stay locked until they expire: %s", error)
+            return False
+        return True
 
     def _start_renewing(self) -> None:
         if self._thread is None:
@@ -214,6 +248,10 @@ def release_predecessors(
         broker.unlock(group, client_id, held)
         _LOG.info("took over count=%s group=%s from=%s", len(held), group, client_id)
     return sum(len(held) for held in stale.values())
+
+
+def _broker_of(queue: MessageQueue) -> str:
+    return queue.broker_name
 
 
 def _log_waiting(group: str, refused: Sequence[LockAnswer], waited_ms: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.errors import LocalProtocolError, RequestTimedOut, RmqOrderedError
+from rmq_ordered.errors import LocalProtocolError, RmqOrderedError
 from rmq_ordered.model import MessageQueue, OutgoingMessage, SendResult
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.net.system import UniqueIds
@@ -187,11 +187,9 @@ class OrderedProducer:
                 raise refusal(response, answer.channel.address, answer.what)
             lane.landed.append(parse_send(response, lane.queue, len(lane.batch)))
         except RmqOrderedError as error:
-            if isinstance(error, RequestTimedOut):
-                # The unanswered request may still be stored, even after the batches that follow.
-                # That copy is a duplicate; the first copies keep their order because this batch is
-                # sent again before them.
-                answer.channel.close()
+            # An unanswered request may still be stored, even after the batches that follow. That
+            # copy is a duplicate; the first copies keep their order because this batch is sent
+            # again before anything else.
             self._client.routes.forget(lane.queue.topic)
             lane.sequencer.failed(error, now_ms)
         else:

@@ -200,7 +200,5 @@ class _Pulls:
             raise error
         self.abandon_all()
         self._client.routes.forget(self._plan.range.queue.topic)
-        self.window = PullWindow(
-            self.window.position, self.window.end, self.window.step, self.window.depth
-        )
+        self.window.restart()
         self._client.clock.pause_ms(_PAUSE_MS)

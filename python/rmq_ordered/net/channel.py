@@ -56,6 +56,7 @@ class PendingAnswer:
         try:
             return self.future.result(remaining_ms / 1000)
         except FutureTimeout:
+            self.channel.retire()
             self.abandon()
             raise RequestTimedOut(self.channel.address, self.what, self.timeout_ms) from None
 
@@ -83,6 +84,7 @@ class Channel:
         self._send_lock = threading.Lock()
         self._waiting: dict[int, Future[RemotingCommand]] = {}
         self._failure: RmqOrderedError | None = None
+        self._is_retired = False
         self._reader = threading.Thread(
             target=self._read, name=f"rmq-ordered {address}", daemon=True
         )
@@ -90,8 +92,19 @@ class Channel:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests may still be sent."""
-        return self._failure is None
+        """Whether new requests should be sent here."""
+        return self._failure is None and not self._is_retired
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody still waits for an answer on this channel."""
+        with self._lock:
+            return bool(self._waiting)
+
+    def retire(self) -> None:
+        """Send nothing new here, because somebody waited in vain; the others may go on waiting."""
+        self._is_retired = True
+        self._close_if_unused()
 
     def start(self, command: RemotingCommand, what: str, timeout_ms: int) -> PendingAnswer:
         """Send a request and return at once."""
@@ -123,6 +136,7 @@ class Channel:
         with self._lock:
             self._connection.forget(opaque)
             self._waiting.pop(opaque, None)
+        self._close_if_unused()
 
     def close(self) -> None:
         """End the connection; those who still wait get ConnectionLost."""
@@ -163,6 +177,13 @@ class Channel:
         for event in events:
             if isinstance(event, RequestReceived):
                 self._on_request(self.address, event.request)
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        with self._lock:
+            is_unused = self._is_retired and not self._waiting
+        if is_unused:
+            self._fail(ConnectionLost(self.address, "given up after a request without an answer"))
 
     def _fail(self, error: RmqOrderedError) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from typing import Final
 
 from rmq_ordered.clock import Clock
@@ -13,6 +14,7 @@ from rmq_ordered.net.transport import Connect, connect_tcp
 from rmq_ordered.protocol.command import RemotingCommand
 
 _LOG: Final = logging.getLogger("rmq_ordered.net")
+_CLOSED: Final = "this client is closed"
 
 
 class Remoting:
@@ -28,7 +30,9 @@ class Remoting:
         self._connect = connect
         self._on_request = on_request
         self._lock = threading.Lock()
+        self._connecting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._channels: dict[str, Channel] = {}
+        self._retired: list[Channel] = []
         self._is_closed = False
 
     def start(
@@ -47,19 +51,41 @@ class Remoting:
         """Close every connection."""
         with self._lock:
             self._is_closed = True
-            channels, self._channels = self._channels, {}
-        for channel in channels.values():
+            channels = [*self._channels.values(), *self._retired]
+            self._channels, self._retired = {}, []
+        for channel in channels:
             channel.close()
 
     def _channel(self, address: str) -> Channel:
-        """The open channel to an address; connecting under the lock makes only one."""
+        """The open channel to an address; a lock per address makes only one, and others go on."""
         with self._lock:
-            if self._is_closed:
-                raise ConnectionLost(address, "this client is closed")
+            connecting = self._connecting[address]
+        with connecting:
+            known = self._known(address)
+            if known is not None:
+                return known
+            transport = self._connect(address)
+            return self._admit(Channel(address, transport, self._clock, self._on_request))
+
+    def _known(self, address: str) -> Channel | None:
+        with self._lock:
+            self._ensure_open(address)
             channel = self._channels.get(address)
-            if channel is None or not channel.is_open:
-                transport = self._connect(address)
-                channel = Channel(address, transport, self._clock, self._on_request)
-                self._channels[address] = channel
-                _LOG.debug("= connected to=%s", address)
-            return channel
+            if channel is None or channel.is_open:
+                return channel
+            del self._channels[address]
+            self._retired = [old for old in (*self._retired, channel) if old.is_waited_for]
+            return None
+
+    def _admit(self, channel: Channel) -> Channel:
+        with self._lock:
+            if not self._is_closed:
+                self._channels[channel.address] = channel
+                _LOG.debug("= connected to=%s", channel.address)
+                return channel
+        channel.close()
+        raise ConnectionLost(channel.address, _CLOSED)
+
+    def _ensure_open(self, address: str) -> None:
+        if self._is_closed:
+            raise ConnectionLost(address, _CLOSED)

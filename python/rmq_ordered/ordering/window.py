@@ -10,6 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
+
+# A step that was cut is tried larger after so many full answers, and each time it proves too large
+# after twice as many: one oversized message costs little, and so does a broker with a low cap.
+_GROW_AFTER: Final = 8
+_GROW_AFTER_AT_MOST: Final = 1_024
 
 
 @dataclass(slots=True)
@@ -23,9 +29,13 @@ class PullWindow:
     _outstanding: deque[int] = field(default_factory=deque)
     position: int = field(init=False)
     _next_ask: int = field(init=False)
+    _largest_step: int = field(init=False)
+    _full_answers: int = 0
+    _grow_after: int = _GROW_AFTER
 
     def __post_init__(self) -> None:
         self.position = self._next_ask = self.start
+        self._largest_step = self.step
 
     @property
     def is_done(self) -> bool:
@@ -51,11 +61,26 @@ class PullWindow:
         asked_at = self._outstanding.popleft()
         expected = self._outstanding[0] if self._outstanding else self._next_ask
         self.position = min(next_offset, self.end)
-        if next_offset == expected or self.is_done:
-            return self._void() if self.is_done else 0
+        if self.is_done:
+            return self._void()
+        if next_offset == expected:
+            self._grow()
+            return 0
         if next_offset < expected:
             self.step = max(1, next_offset - asked_at)
+            self._full_answers = 0
+            self._grow_after = min(2 * self._grow_after, _GROW_AFTER_AT_MOST)
         return self._void()
+
+    def restart(self) -> None:
+        """Every pull in flight is lost: ask again from the position reached."""
+        self._void()
+
+    def _grow(self) -> None:
+        self._full_answers += 1
+        if self._full_answers >= self._grow_after and self.step < self._largest_step:
+            self.step = min(2 * self.step, self._largest_step)
+            self._full_answers = 0
 
     def _void(self) -> int:
         count = len(self._outstanding)

@@ -16,6 +16,7 @@ from rmq_ordered.errors import (
     QueueLeaseUnavailable,
     RemoteProtocolError,
     RequestTimedOut,
+    TransportError,
 )
 from rmq_ordered.model import MessageQueue, QueueLease
 from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
@@ -258,12 +259,41 @@ def test_a_renewal_whose_answer_is_lost_extends_nothing(rig: Rig, fault: HangUp)
         rig.keeper.ensure_held()
 
 
-def test_an_acquisition_whose_answer_is_lost_owns_nothing(rig: Rig) -> None:
+def test_an_acquisition_whose_answer_is_lost_owns_nothing_and_leaves_nothing_locked(
+    rig: Rig,
+) -> None:
     rig.network.arm(DropReply(rig.clock, 3_000), LOCK)
     with pytest.raises(RequestTimedOut):
-        rig.keeper.acquire(rig.queues, 90_000)
+        rig.keeper.acquire(rig.queues, 0)
     with pytest.raises(QueueLeaseLost, match="never granted"):
         rig.keeper.ensure_held(rig.queues)
+    assert rig.owners() == [None] * 4
+
+
+def test_an_acquisition_whose_answer_is_lost_asks_again_while_there_is_time(rig: Rig) -> None:
+    rig.network.arm(DropReply(rig.clock, 3_000), LOCK)
+    rig.keeper.acquire(rig.queues, 90_000)
+    rig.keeper.ensure_held(rig.queues)
+    assert rig.owners() == ["me#1"] * 4
+
+
+def test_a_broker_that_is_away_does_not_cost_the_leases_at_the_others() -> None:
+    cluster = ClusterDouble(brokers=2)
+    first, second = cluster.brokers
+    near, far = first.add_topic("orders", 1), second.add_topic("orders", 1)
+    client = cluster.client()
+    keeper = LeaseKeeper(client.broker, cluster.clock, "billing", "me#1")
+    keeper.acquire([*near, *far], 1_000)
+    cluster.network.take_down(first.address)
+    for _ in range(2):
+        cluster.clock.advance_ms(RENEW_MS)
+        with pytest.raises(TransportError):
+            keeper.renew()
+    keeper.ensure_held(far)
+    with pytest.raises(QueueLeaseLost, match="trusted for"):
+        keeper.ensure_held(near)
+    keeper.release()
+    client.close()
 
 
 @dataclass(frozen=True)

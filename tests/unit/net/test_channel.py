@@ -75,18 +75,20 @@ def test_no_answer_in_time_is_an_unknown_outcome(rig: Rig) -> None:
     rig.clock.advance_ms(500)
     with pytest.raises(RequestTimedOut, match="a pull within 500 ms"):
         pending.result()
-    assert rig.channel.is_open, "other requests may still be answered"
+    assert not rig.channel.is_open, "nothing new is sent to a peer that does not answer"
+    assert rig.peer.is_closed, "nobody waits any more"
 
 
-def test_an_answer_after_the_deadline_disturbs_nobody(rig: Rig) -> None:
-    late = rig.start(timeout_ms=500)
+def test_after_a_timeout_the_others_go_on_waiting_and_the_last_one_closes(rig: Rig) -> None:
+    late, patient = rig.start(timeout_ms=500), rig.start(timeout_ms=9_000)
     rig.clock.advance_ms(500)
     with pytest.raises(RequestTimedOut):
         late.result()
+    assert (rig.channel.is_open, rig.channel.is_waited_for) == (False, True)
     rig.peer.answer(rig.response(late.opaque))
-    next_one = rig.start()
-    rig.peer.answer(rig.response(next_one.opaque))
-    assert next_one.result().code == 0
+    rig.peer.answer(rig.response(patient.opaque))
+    assert patient.result().code == 0
+    wait_until(lambda: rig.peer.is_closed, "the unused connection is closed", 5)
 
 
 def test_an_answer_that_is_there_counts_even_if_it_is_asked_for_late(rig: Rig) -> None:

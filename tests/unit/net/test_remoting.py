@@ -1,13 +1,15 @@
 """All connections of a client: one per address, again after a failure, none after the end."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
-from rmq_ordered.errors import ConnectFailed, ConnectionLost
+from rmq_ordered.errors import ConnectFailed, ConnectionLost, RequestTimedOut
 from rmq_ordered.net.remoting import Remoting
+from rmq_ordered.net.transport import Transport
 from rmq_ordered.protocol.command import RemotingCommand
-from rmq_ordered.testing import HangUp, ManualClock, ScriptedNetwork
+from rmq_ordered.testing import DropReply, HangUp, ManualClock, ScriptedNetwork
 
 PULL = RemotingCommand(11)
 
@@ -68,3 +70,51 @@ def test_a_closed_client_opens_nothing_more(network: ScriptedNetwork, remoting: 
     assert all(transport.is_closed for transport in network.transports)
     with pytest.raises(ConnectionLost, match="this client is closed"):
         call(remoting)
+
+
+def test_an_address_that_hangs_does_not_hold_up_the_others(network: ScriptedNetwork) -> None:
+    is_connecting, may_go_on = threading.Event(), threading.Event()
+
+    def connect(address: str, /) -> Transport:
+        if address == "a:1":
+            is_connecting.set()
+            assert may_go_on.wait(10)
+        return network.connect(address)
+
+    remoting = Remoting(ManualClock(), connect)
+    stuck = threading.Thread(target=call, args=(remoting, "a:1"))
+    stuck.start()
+    assert is_connecting.wait(10)
+    assert call(remoting, "b:1").code == 0
+    may_go_on.set()
+    stuck.join(10)
+    remoting.close()
+
+
+def test_a_connection_made_while_the_client_closes_is_closed_too(network: ScriptedNetwork) -> None:
+    remoting: Remoting
+
+    def connect(address: str, /) -> Transport:
+        remoting.close()
+        return network.connect(address)
+
+    remoting = Remoting(ManualClock(), connect)
+    with pytest.raises(ConnectionLost, match="this client is closed"):
+        call(remoting)
+    assert all(transport.is_closed for transport in network.transports)
+
+
+def test_after_a_timeout_the_next_request_uses_a_new_connection(
+    network: ScriptedNetwork,
+) -> None:
+    clock = ManualClock()
+    remoting = Remoting(clock, network.connect)
+    patient = remoting.start("a:1", PULL, "a pull", 60_000)
+    network.arm(DropReply(clock, 3_000))
+    with pytest.raises(RequestTimedOut):
+        call(remoting)
+    assert patient.result().code == 0
+    assert call(remoting).code == 0
+    assert len(network.transports) == 2
+    remoting.close()
+    assert all(transport.is_closed for transport in network.transports)
