@@ -1,6 +1,7 @@
 import java.nio.charset.StandardCharsets.UTF_8
 
-// Every version is named here and nowhere else. The libraries are the ones in PySpark's jars/ folder
+// Every version is named here and nowhere else. The libraries are the ones in PySpark's jars/
+// folder
 // (4.2 and 4.3 ship the same), hence Provided: the jar holds this project's classes only.
 val scalaLibraryVersion = "2.13.18"
 val nettyVersion = "4.2.13.Final"
@@ -30,7 +31,8 @@ lazy val broker = (project in file("."))
       "-Werror"
     ),
     libraryDependencies ++= Seq(
-      // netty-handler, not netty-all: the latter would put jars on the compile class path that PySpark lacks.
+      // netty-handler, not netty-all: the latter would put jars on the compile class path that
+      // PySpark lacks.
       "io.netty" % "netty-handler" % nettyVersion % Provided,
       "com.fasterxml.jackson.core" % "jackson-databind" % jacksonVersion % Provided,
       "org.slf4j" % "slf4j-api" % slf4jVersion % Provided,
@@ -39,7 +41,8 @@ lazy val broker = (project in file("."))
       "org.apache.logging.log4j" % "log4j-slf4j2-impl" % log4jVersion % Provided,
       "org.scalameta" %% "munit" % munitVersion % Test
     ),
-    // The shipped defaults travel in the jar under rmqordered/, never at its root: a log4j2.properties at the
+    // The shipped defaults travel in the jar under rmqordered/, never at its root: a
+    // log4j2.properties at the
     // root of a jar on Spark's class path would take over Spark's own logging.
     Compile / resourceGenerators += Def.task {
       val target = (Compile / resourceManaged).value / "rmqordered"

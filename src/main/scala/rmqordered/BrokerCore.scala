@@ -17,8 +17,8 @@ import rmqordered.util.Clock
 final case class PeriodicTask(everyMs: Long, run: () => Unit)
 
 /**
- * The broker without its sockets and timers: tables, store and handlers, made and joined here. Tests
- * drive it with their own connections and clock.
+ * The broker without its sockets and timers: tables, store and handlers, made and joined here.
+ * Tests drive it with their own connections and clock.
  *
  * @param worker
  *   serves requests that may wait for a small file to be flushed, one at a time, in order
@@ -97,14 +97,15 @@ final class BrokerCore(
       new UniqueKeys(ThreadLocalRandom.current().nextLong())
     )
     val wide = PullLimits(config(Settings.maxPullMessages), config(Settings.maxPullBytes))
-    val pullTables = PullTables(store, offsets, groups, consumers, locks)
+    val pullTables = PullTables(store, offsets, groups, consumers)
+    val fence = new LeaseFence(locks, identity)
     Handlers(
       route = new RouteHandler(store.topics, identity),
       kv = new KvHandler(kv),
       topic = new TopicHandler(store, offsets, identity, config(Settings.maxQueuesPerTopic)),
       send = new SendHandler(store, creation, groups, locks, sendSettings),
-      pull = new PullHandler(pullTables, parked, identity, wide, clock),
-      offset = new OffsetHandler(store, offsets, groups, locks, identity),
+      pull = new PullHandler(pullTables, parked, fence, wide, clock),
+      offset = new OffsetHandler(store, offsets, groups, fence),
       client = new ClientHandler(groups, consumers, producers, creation),
       lock = new LockHandler(locks, clock),
       group = new GroupHandler(GroupTables(groups, consumers, producers, offsets, store), identity),
@@ -124,7 +125,9 @@ object BrokerCore {
   // RocketMQ's TopicConfig gives a topic without settings of its own 16 queues.
   private val ClusterTopicQueues = 16
 
-  /** Topics RocketMQ's brokers own too: the template for new ones, and one per cluster and broker. */
+  /**
+   * Topics RocketMQ's brokers own too: the template for new ones, and one per cluster and broker.
+   */
   private def systemTopics(config: BrokerConfig): Seq[TopicConfig] = {
     val all = Perm.ReadWrite | Perm.Inherit
     val queues = config(Settings.defaultTopicQueueNums)

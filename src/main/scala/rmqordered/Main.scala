@@ -39,7 +39,8 @@ object Main {
 
   private def run(broker: EmbeddedBroker, arguments: Arguments): Unit = {
     val stop = new CountDownLatch(1)
-    // After SIGTERM the JVM runs its hooks and then exits with 143 whatever they do. A clean stop is
+    // After SIGTERM the JVM runs its hooks and then exits with 143 whatever they do. A clean stop
+    // is
     // a success, so the last hook action is to halt with 0, once everything is flushed and closed.
     Runtime.getRuntime.addShutdownHook(new Thread(() => {
       broker.close()
@@ -79,9 +80,10 @@ object Main {
 
   private def configuration(arguments: Arguments): BrokerConfig = {
     val fromFile = arguments.config.fold(Map.empty[String, String])(readConfig)
-    val fromFlags = arguments.listen.map(EmbeddedBroker.parseListen).fold(Map.empty[String, String]) {
-      case (host, port) => Map(Settings.listenHost.name -> host, Settings.listenPort.name -> port)
-    } ++ arguments.data.map(Settings.storePathRootDir.name -> _)
+    val fromFlags =
+      arguments.listen.map(EmbeddedBroker.parseListen).fold(Map.empty[String, String]) {
+        case (host, port) => Map(Settings.listenHost.name -> host, Settings.listenPort.name -> port)
+      } ++ arguments.data.map(Settings.storePathRootDir.name -> _)
     BrokerConfig.of(fromFile ++ fromFlags)
   }
 

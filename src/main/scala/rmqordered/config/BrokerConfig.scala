@@ -28,7 +28,8 @@ final class BrokerConfig private (values: Map[Setting[_], Any]) {
 
 object BrokerConfig {
 
-  // A record is its body plus envelope, topic and at most 32 KiB of properties; RocketMQ allows 64 KiB.
+  // A record is its body plus envelope, topic and at most 32 KiB of properties; RocketMQ allows 64
+  // KiB.
   private val RecordOverheadBytes = 64 * 1024
   private val ConsumeQueueUnitBytes = 20
 
@@ -37,7 +38,8 @@ object BrokerConfig {
   /**
    * Parses settings by name; absent ones take their defaults.
    *
-   * @throws ConfigError naming the first key or value that is wrong
+   * @throws ConfigError
+   *   naming the first key or value that is wrong
    */
   def of(texts: Map[String, String]): BrokerConfig = {
     texts.keys.toSeq.sorted.find(key => !Settings.all.exists(_.name == key)).foreach(refuseUnknown)
@@ -57,7 +59,9 @@ object BrokerConfig {
     try properties.load(new StringReader(text))
     catch {
       case error: IllegalArgumentException =>
-        throw new ConfigError(s"The configuration is not java-properties text: ${error.getMessage}.")
+        throw new ConfigError(
+          s"The configuration is not java-properties text: ${error.getMessage}."
+        )
     }
     properties.asScala.toMap
   }
@@ -72,13 +76,15 @@ object BrokerConfig {
     val largestRecord = config(Settings.maxMessageSize) + RecordOverheadBytes
     if (logFile < largestRecord)
       throw new ConfigError(
-        s"Setting mappedFileSizeCommitLog must be at least maxMessageSize + $RecordOverheadBytes = $largestRecord, found $logFile."
+        s"Setting mappedFileSizeCommitLog must be at least maxMessageSize + $RecordOverheadBytes " +
+          s"= $largestRecord, found $logFile."
       )
     val largestFrame = config(Settings.maxFrameBytes)
     val biggestPayload = Math.max(config(Settings.maxMessageSize), config(Settings.maxPullBytes))
     if (largestFrame < biggestPayload + RecordOverheadBytes)
       throw new ConfigError(
-        s"Setting maxFrameBytes must leave room for maxMessageSize and maxPullBytes plus $RecordOverheadBytes, found $largestFrame."
+        "Setting maxFrameBytes must leave room for maxMessageSize and maxPullBytes plus " +
+          s"$RecordOverheadBytes, found $largestFrame."
       )
     if (config(Settings.mappedFileSizeConsumeQueue) % ConsumeQueueUnitBytes != 0)
       throw new ConfigError(

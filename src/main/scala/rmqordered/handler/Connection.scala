@@ -1,5 +1,7 @@
 package rmqordered.handler
 
+import java.net.InetSocketAddress
+
 import rmqordered.model.HostAddress
 import rmqordered.protocol.RemotingCommand
 
@@ -9,8 +11,10 @@ import rmqordered.protocol.RemotingCommand
  */
 trait Connection {
 
+  def remoteSocket: InetSocketAddress
+
   /** The client's address, as it is stored in messages. */
-  def remote: HostAddress
+  final lazy val remote: HostAddress = HostAddress.of(remoteSocket)
 
   def send(command: RemotingCommand): Unit
 

@@ -1,7 +1,6 @@
 package rmqordered.handler
 
 import rmqordered.group.SubscriptionGroups
-import rmqordered.lease.{EpochCheck, QueueLockManager}
 import rmqordered.model.QueueKey
 import rmqordered.offset.{CommitOutcome, ConsumerOffsets, OffsetKey}
 import rmqordered.store.{MessageStore, TimeBoundary}
@@ -11,8 +10,7 @@ final class OffsetHandler(
     store: MessageStore,
     offsets: ConsumerOffsets,
     groups: SubscriptionGroups,
-    locks: QueueLockManager,
-    identity: BrokerIdentity
+    fence: LeaseFence
 ) {
 
   /** 14. */
@@ -26,7 +24,9 @@ final class OffsetHandler(
       Option.when(zeroAllowed && isYoung)(0L)
     }
     call.answer(
-      offset(found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first")))
+      offset(
+        found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first"))
+      )
     )
   }
 
@@ -37,28 +37,21 @@ final class OffsetHandler(
     val committed = call.long("commitOffset")
     groups.get(group).getOrElse(throw Failures.groupNotExist(group))
     if (!store.topics.contains(queue.topic)) throw Failures.topicNotExist(queue.topic)
-    if (committed < 0) throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
+    if (committed < 0)
+      throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
     val key = OffsetKey(group, queue)
-    call.optionalLong("leaseEpoch") match {
+    fence.epochOf(call) match {
       case None => offsets.commit(key, committed)
       case Some(epoch) => commitFenced(key, epoch, committed)
     }
     call.answer(Response.ok)
   }
 
-  private def commitFenced(key: OffsetKey, epoch: Long, committed: Long): Unit = {
-    ensureEpoch(key.group, key.queue, epoch)
-    offsets.commitForward(key, committed) match {
+  private def commitFenced(key: OffsetKey, epoch: Long, committed: Long): Unit =
+    fence.under(key.group, key.queue, epoch)(offsets.commitForward(key, committed)) match {
       case CommitOutcome.Committed => ()
       case CommitOutcome.WentBack(before) =>
         throw Failures.offsetWentBack(key.group, key.queue, committed, before)
-    }
-  }
-
-  private def ensureEpoch(group: String, queue: QueueKey, epoch: Long): Unit =
-    locks.check(group, identity.messageQueue(queue), epoch) match {
-      case EpochCheck.Current => ()
-      case stale: EpochCheck.Stale => throw Failures.staleEpoch(group, queue, epoch, stale)
     }
 
   /** 30. */

@@ -1,7 +1,6 @@
 package rmqordered.handler
 
 import rmqordered.group.{ConsumerGroups, SubscriptionGroups}
-import rmqordered.lease.{EpochCheck, QueueLockManager}
 import rmqordered.model.{Names, Perm, QueueKey, Subscription, TagFilter}
 import rmqordered.offset.{ConsumerOffsets, OffsetKey}
 import rmqordered.protocol.{ExtFields, ResponseCode}
@@ -16,8 +15,7 @@ final case class PullTables(
     store: MessageStore,
     offsets: ConsumerOffsets,
     groups: SubscriptionGroups,
-    consumers: ConsumerGroups[Connection],
-    locks: QueueLockManager
+    consumers: ConsumerGroups[Connection]
 )
 
 /**
@@ -27,7 +25,7 @@ final case class PullTables(
 final class PullHandler(
     tables: PullTables,
     parked: ParkedPulls,
-    identity: BrokerIdentity,
+    fence: LeaseFence,
     wide: PullLimits,
     clock: Clock
 ) {
@@ -50,8 +48,9 @@ final class PullHandler(
     val group = call.text("consumerGroup")
     val sysFlag = call.int("sysFlag")
     ensureReadable(key, group)
-    ensureEpoch(call, group, key)
-    val request = ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
+    fence.ensure(call, group, key)
+    val request =
+      ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
     val result = store.read(key, request)
     if (isFirst && (sysFlag & CommitOffsetBit) != 0) commit(call, OffsetKey(group, key))
     val waits = isFirst && (sysFlag & SuspendBit) != 0 && isNothingNew(result, request)
@@ -68,17 +67,10 @@ final class PullHandler(
       throw Failures.noPermission(s"the topic[${key.topic}] pulling message is forbidden")
     if (key.queueId < 0 || key.queueId >= topic.readQueueNums)
       throw Failures.invalid(
-        s"queueId[${key.queueId}] is illegal, topic:[${key.topic}] topicConfig.readQueueNums:[${topic.readQueueNums}]"
+        s"queueId[${key.queueId}] is illegal, topic:[${key.topic}] " +
+          s"topicConfig.readQueueNums:[${topic.readQueueNums}]"
       )
   }
-
-  private def ensureEpoch(call: Call, group: String, key: QueueKey): Unit =
-    call.optionalLong("leaseEpoch").foreach { epoch =>
-      locks.check(group, identity.messageQueue(key), epoch) match {
-        case EpochCheck.Current => ()
-        case stale: EpochCheck.Stale => throw Failures.staleEpoch(group, key, epoch, stale)
-      }
-    }
 
   private def limits(call: Call): ReadLimits = {
     val wanted = Math.max(call.int("maxMsgNums"), 1)
@@ -116,7 +108,8 @@ final class PullHandler(
       .getOrElse(
         throw new Refusal(
           ResponseCode.SubscriptionNotExist,
-          if (consumers.contains(group)) s"the consumer's subscription not exist, topic ${key.topic}"
+          if (consumers.contains(group))
+            s"the consumer's subscription not exist, topic ${key.topic}"
           else s"the consumer's group info not exist, group $group"
         )
       )
@@ -130,10 +123,12 @@ final class PullHandler(
 
   private def commit(call: Call, key: OffsetKey): Unit =
     call.optionalLong("commitOffset").filter(_ >= 0).foreach { committed =>
-      if (call.optional("leaseEpoch").isEmpty) offsets.commit(key, committed)
-      else {
-        // Under a lease the piggybacked offset may be older than the last commit; it then loses.
-        val _ = offsets.commitForward(key, committed)
+      fence.epochOf(call) match {
+        case None => offsets.commit(key, committed)
+        case Some(epoch) =>
+          // The piggybacked offset may be older than the last commit; it then loses without an
+          // error.
+          val _ = fence.under(key.group, key.queue, epoch)(offsets.commitForward(key, committed))
       }
     }
 

@@ -43,12 +43,12 @@ object LockOutcome {
   final case class Refused(reason: String) extends LockOutcome
 }
 
-/** Whether an epoch that came with a request still counts. */
-sealed trait EpochCheck
-
-object EpochCheck {
-  case object Current extends EpochCheck
-
-  /** Stale; `holder` is the lease that is live now, if any, `lastEpoch` the highest ever given. */
-  final case class Stale(holder: Option[Lease], lastEpoch: Long) extends EpochCheck
-}
+/**
+ * An epoch that does not count any more.
+ *
+ * @param holder
+ *   the lease that is live now, if any
+ * @param lastEpoch
+ *   the highest epoch ever given
+ */
+final case class StaleEpoch(holder: Option[Lease], lastEpoch: Long)

@@ -13,12 +13,14 @@ import rmqordered.util.Clock
  * Who may consume which queue: RocketMQ's RebalanceLockManager, plus a rising epoch per (group,
  * queue) that lets the broker refuse whoever held the queue before.
  *
- * Invariants: at most one live lease per key; an epoch belongs to one grant only, over restarts too;
- * a grant is on disk before it is answered. Ownership fails closed: what cannot be recorded is not
- * granted, and an unknown epoch is a stale one.
+ * Invariants: at most one live lease per key; an epoch belongs to one grant only, over restarts
+ * too; a grant is on disk before it is answered. Ownership fails closed: what cannot be recorded is
+ * not granted, and an unknown epoch is a stale one.
  *
  * No threads: expiry is computed when somebody asks, strictly after `lifetimeMs` since the last
- * renewal. Thread-safe: one lock, held over the file write of a grant.
+ * renewal. Thread-safe: changes are made one at a time and may wait for the disk (`changes`); the
+ * table itself is locked for moments only (`this`), so that the fence in front of every pull never
+ * waits for a disk.
  *
  * After a restart the recorded owner keeps its queue for one lifetime counted from the restart: it
  * may still be at work and trust its lease.
@@ -32,6 +34,7 @@ final class QueueLockManager(
 ) {
   import QueueLockManager._
 
+  private val changes = new Object
   private val entries = mutable.HashMap.empty[LeaseKey, Entry]
   private val history = new OwnershipHistory(historyCapacity)
   restore()
@@ -40,7 +43,13 @@ final class QueueLockManager(
     val now = clock.monotonicMillis()
     file.load().foreach { case (key, recorded) =>
       val lease = recorded.owner.map { owner =>
-        Lease(owner, recorded.epoch, recorded.grantedAtWall, recorded.grantedAtWall, now + lifetimeMs)
+        Lease(
+          owner,
+          recorded.epoch,
+          recorded.grantedAtWall,
+          recorded.grantedAtWall,
+          now + lifetimeMs
+        )
       }
       entries(key) = Entry(recorded.epoch, lease)
     }
@@ -54,14 +63,15 @@ final class QueueLockManager(
       group: String,
       clientId: String,
       queues: Seq[MessageQueue]
-  ): Map[MessageQueue, LockOutcome] = synchronized {
+  ): Map[MessageQueue, LockOutcome] = changes.synchronized {
     val now = clock.monotonicMillis()
     val wall = clock.wallMillis()
     val (held, wanted) = queues.distinct.map(LeaseKey(group, _)).partition(isLive(_, now))
     val kept = held.map(key => key.queue -> renewOrRefuse(key, clientId, now, wall))
     val room = Math.max(maxLeases - entries.size, 0)
     val (known, unknown) = wanted.partition(entries.contains)
-    val full = unknown.drop(room).map(_.queue -> LockOutcome.Refused(s"all $maxLeases leases are in use"))
+    val full =
+      unknown.drop(room).map(_.queue -> LockOutcome.Refused(s"all $maxLeases leases are in use"))
     val granted = grant(known ++ unknown.take(room), clientId, now, wall)
     (kept ++ full ++ granted).toMap
   }
@@ -75,7 +85,7 @@ final class QueueLockManager(
     if (lease.clientId != clientId) LockOutcome.HeldBy(lease)
     else {
       val renewed = lease.copy(renewedAtWall = wall, expiresAt = now + lifetimeMs)
-      entries(key) = entry.copy(lease = Some(renewed))
+      put(key, entry.copy(lease = Some(renewed)))
       LockOutcome.Renewed(renewed)
     }
   }
@@ -98,7 +108,7 @@ final class QueueLockManager(
     else
       changed.map { case (key, entry) =>
         announceGrant(key, entry, wall)
-        entries(key) = entry
+        put(key, entry)
         key.queue -> LockOutcome.Granted(entry.lease.get)
       }
   }
@@ -111,34 +121,48 @@ final class QueueLockManager(
   }
 
   /** Gives queues back. Only the owner's word counts, expired or not, from any connection. */
-  def unlock(group: String, clientId: String, queues: Seq[MessageQueue]): Unit = synchronized {
-    val changed = for {
-      queue <- queues.distinct
-      key = LeaseKey(group, queue)
-      entry <- entries.get(key)
-      lease <- entry.lease
-      if lease.clientId == clientId
-    } yield key -> Entry(entry.epoch, None)
-    changed.foreach { case (key, entry) =>
-      entries(key) = entry
-      announce(
-        OwnershipEvent(clock.wallMillis(), key, Some(clientId), None, entry.epoch, OwnershipEvent.Unlocked)
-      )
+  def unlock(group: String, clientId: String, queues: Seq[MessageQueue]): Unit =
+    changes.synchronized {
+      val changed = for {
+        queue <- queues.distinct
+        key = LeaseKey(group, queue)
+        entry <- entries.get(key)
+        lease <- entry.lease
+        if lease.clientId == clientId
+      } yield key -> Entry(entry.epoch, None)
+      changed.foreach { case (key, entry) =>
+        put(key, entry)
+        announce(
+          OwnershipEvent(
+            clock.wallMillis(),
+            key,
+            Some(clientId),
+            None,
+            entry.epoch,
+            OwnershipEvent.Unlocked
+          )
+        )
+      }
+      // If this write fails the queue is free all the same; after a restart its old owner would
+      // merely
+      // be waited for.
+      if (changed.nonEmpty) {
+        val _ = record(entries)
+      }
     }
-    // If this write fails the queue is free all the same; after a restart its old owner would merely
-    // be waited for.
-    if (changed.nonEmpty) {
-      val _ = record(entries)
-    }
-  }
 
-  /** Whether exactly this epoch is live: the fence in front of pulls and commits. */
-  def check(group: String, queue: MessageQueue, epoch: Long): EpochCheck = synchronized {
+  /**
+   * The fence in front of pulls and commits: runs the action only if exactly this epoch is live,
+   * and so that nobody else is granted the queue before the action is done.
+   */
+  def ifCurrent[T](group: String, queue: MessageQueue, epoch: Long)(
+      action: => T
+  ): Either[StaleEpoch, T] = synchronized {
     val now = clock.monotonicMillis()
     val entry = entries.get(LeaseKey(group, queue))
     val live = entry.flatMap(_.lease).filter(_.isLive(now))
-    if (live.exists(_.epoch == epoch)) EpochCheck.Current
-    else EpochCheck.Stale(live, entry.fold(0L)(_.epoch))
+    if (live.exists(_.epoch == epoch)) Right(action)
+    else Left(StaleEpoch(live, entry.fold(0L)(_.epoch)))
   }
 
   /** Whether a group holds any queue, which is how RocketMQ knows that it consumes in order. */
@@ -166,11 +190,23 @@ final class QueueLockManager(
         false
     }
 
+  /** Written under both locks, hence readable under either. */
+  private def put(key: LeaseKey, entry: Entry): Unit = synchronized {
+    entries(key) = entry
+  }
+
   private def announce(event: OwnershipEvent): Unit = {
-    history.add(event)
+    synchronized(history.add(event))
+    val queue = event.key.queue
     logger.info(
-      s"queue owner changed topic=${event.key.queue.topic} queue=${event.key.queue.queueId} group=${event.key.group} " +
-        s"client=${event.owner.getOrElse("-")} previous=${event.previousOwner.getOrElse("-")} epoch=${event.epoch} reason=${event.reason.text}"
+      "queue owner changed topic={} queue={} group={} client={} previous={} epoch={} reason={}",
+      queue.topic,
+      queue.queueId,
+      event.key.group,
+      event.owner.getOrElse("-"),
+      event.previousOwner.getOrElse("-"),
+      event.epoch,
+      event.reason.text
     )
   }
 }

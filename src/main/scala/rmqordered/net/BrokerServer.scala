@@ -24,8 +24,8 @@ import rmqordered.config.{BrokerConfig, Settings}
 /**
  * The listening socket and its connections. The only user of Netty beside its codecs.
  *
- * `bind` takes the port but accepts nobody; `accept` opens the door once there is somebody to serve.
- * Between the two the port is known, which is part of the broker's identity.
+ * `bind` takes the port but accepts nobody; `accept` opens the door once there is somebody to
+ * serve. Between the two the port is known, which is part of the broker's identity.
  */
 final class BrokerServer(config: BrokerConfig) {
   import BrokerServer._
@@ -64,7 +64,8 @@ final class BrokerServer(config: BrokerConfig) {
     if (!bound.isSuccess) {
       shutDownThreads()
       throw new java.io.IOException(
-        s"The address ${address.getHostString}:${address.getPort} cannot be listened on: ${bound.cause().getMessage}.",
+        s"The address ${address.getHostString}:${address.getPort} cannot be listened on: " +
+          s"${bound.cause().getMessage}.",
         bound.cause()
       )
     }
@@ -91,7 +92,11 @@ final class BrokerServer(config: BrokerConfig) {
           new ClientConnection(served)
         )
     case _ =>
-      logger.warn("refusing a connection: {} are open client={}", connections.size(), channel.remoteAddress())
+      logger.warn(
+        "refusing a connection: {} are open client={}",
+        connections.size(),
+        channel.remoteAddress()
+      )
       val _ = channel.close()
   }
 

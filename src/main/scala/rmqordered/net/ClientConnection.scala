@@ -9,7 +9,6 @@ import io.netty.handler.timeout.IdleStateEvent
 import org.slf4j.LoggerFactory
 
 import rmqordered.handler.Connection
-import rmqordered.model.HostAddress
 import rmqordered.protocol.RemotingCommand
 
 /** What happens on connections, for whoever serves them. */
@@ -30,10 +29,10 @@ final class ClientConnection(listener: ConnectionListener)
   import ClientConnection._
 
   @volatile private var context: ChannelHandlerContext = _
-  @volatile private var remoteHost: HostAddress = _
+  @volatile private var socket: InetSocketAddress = _
   private val waiting = new util.ArrayDeque[() => Unit]()
 
-  override def remote: HostAddress = remoteHost
+  override def remoteSocket: InetSocketAddress = socket
 
   override def send(command: RemotingCommand): Unit = {
     // A failed write means the client is gone, which channelInactive tells.
@@ -57,9 +56,15 @@ final class ClientConnection(listener: ConnectionListener)
 
   override def channelActive(ctx: ChannelHandlerContext): Unit = {
     context = ctx
-    remoteHost = HostAddress.of(ctx.channel().remoteAddress().asInstanceOf[InetSocketAddress])
-    logger.debug("= connected client={}", remoteHost)
-    val _ = ctx.fireChannelActive()
+    ctx.channel().remoteAddress() match {
+      case address: InetSocketAddress =>
+        socket = address
+        logger.debug("= connected client={}", socket)
+        val _ = ctx.fireChannelActive()
+      // Gone before it was here.
+      case _ =>
+        val _ = ctx.close()
+    }
   }
 
   override def channelRead0(ctx: ChannelHandlerContext, command: RemotingCommand): Unit =
@@ -81,15 +86,15 @@ final class ClientConnection(listener: ConnectionListener)
     while (!waiting.isEmpty && context.channel().isWritable) waiting.pollFirst().apply()
 
   override def channelInactive(ctx: ChannelHandlerContext): Unit = {
-    logger.debug("= disconnected client={}", remoteHost)
+    logger.debug("= disconnected client={}", socket)
     waiting.clear()
-    if (remoteHost != null) listener.disconnected(this)
+    if (socket != null) listener.disconnected(this)
     val _ = ctx.fireChannelInactive()
   }
 
   override def userEventTriggered(ctx: ChannelHandlerContext, event: AnyRef): Unit = event match {
     case _: IdleStateEvent =>
-      logger.info("closing an idle connection client={}", remoteHost)
+      logger.info("closing an idle connection client={}", socket)
       val _ = ctx.close()
     case _ =>
       val _ = ctx.fireUserEventTriggered(event)
@@ -98,10 +103,14 @@ final class ClientConnection(listener: ConnectionListener)
   override def exceptionCaught(ctx: ChannelHandlerContext, error: Throwable): Unit = {
     error match {
       case bad: DecoderException =>
-        logger.warn("closing a connection after bytes that are no request client={} problem={}", remoteHost, rootOf(bad).getMessage)
+        logger.warn(
+          "closing a connection after bytes that are no request client={} problem={}",
+          socket,
+          rootOf(bad).getMessage
+        )
       case lost: java.io.IOException =>
-        logger.debug("connection lost client={} problem={}", remoteHost, lost.getMessage)
-      case other => logger.warn("closing a connection after an error client={}", remoteHost, other)
+        logger.debug("connection lost client={} problem={}", socket, lost.getMessage)
+      case other => logger.warn("closing a connection after an error client={}", socket, other)
     }
     val _ = ctx.close()
   }

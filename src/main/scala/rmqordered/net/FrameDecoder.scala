@@ -6,7 +6,7 @@ import io.netty.buffer.ByteBuf
 import io.netty.channel.ChannelHandlerContext
 import io.netty.handler.codec.ByteToMessageDecoder
 
-import rmqordered.protocol.FrameCodec
+import rmqordered.protocol.{FrameCodec, ProtocolError}
 
 /**
  * Cuts a byte stream into frames and decodes them. Lengths are checked as soon as their words are
@@ -14,11 +14,25 @@ import rmqordered.protocol.FrameCodec
  */
 final class FrameDecoder(maxFrameBytes: Int) extends ByteToMessageDecoder {
 
+  private var hasFailed = false
+
   override def decode(
       context: ChannelHandlerContext,
       in: ByteBuf,
       out: util.List[AnyRef]
   ): Unit =
+    if (hasFailed) {
+      // Netty asks again until the connection is closed; what follows bad bytes means nothing.
+      val _ = in.skipBytes(in.readableBytes())
+    } else
+      try decodeNext(in, out)
+      catch {
+        case error: ProtocolError =>
+          hasFailed = true
+          throw error
+      }
+
+  private def decodeNext(in: ByteBuf, out: util.List[AnyRef]): Unit =
     if (in.readableBytes() >= FrameCodec.LengthBytes) {
       val start = in.readerIndex()
       val length = in.getInt(start)

@@ -33,10 +33,12 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
   def maxAppendBytes: Int = segmentBytes - FillerBytes
 
   /**
-   * Appends the records of one request, all or none: the first record's size is written last of all,
-   * so that a process killed in the middle leaves nothing that recovery would take for a record.
+   * Appends the records of one request, all or none: the first record's size is written last of
+   * all, so that a process killed in the middle leaves nothing that recovery would take for a
+   * record.
    *
-   * @throws java.io.IOException when there is no room on the disk; nothing is appended then
+   * @throws java.io.IOException
+   *   when there is no room on the disk; nothing is appended then
    */
   def append(
       envelope: RecordEnvelope,
@@ -72,11 +74,26 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
     segments.lastOption match {
       case Some(last) if writePosition + bytes + FillerBytes <= last.capacity => last
       case Some(last) =>
-        val next = createSegment(last.baseOffset + last.capacity)
-        writeFiller(last)
-        addSegment(next)
+        finish(last)
+        addSegment(createSegment(last.baseOffset + last.capacity))
       case None => addSegment(createSegment(end))
     }
+
+  /**
+   * Ends a segment with its filler and makes all of it durable, before the next one exists. So a
+   * segment that has a successor is whole, whatever happens; recovery relies on it.
+   */
+  private def finish(segment: MappedSegment): Unit = {
+    if (writePosition < segment.capacity) {
+      segment.ensureAllocated(segment.capacity)
+      segment.bytes.putInt(writePosition + StoredRecord.MagicAt, StoredRecord.MagicBlank)
+      VarHandle.releaseFence()
+      segment.bytes.putInt(writePosition, segment.capacity - writePosition)
+      writePosition = segment.capacity
+      end = segment.baseOffset + segment.capacity
+    }
+    segment.force(0, segment.capacity)
+  }
 
   private def createSegment(baseOffset: Long): MappedSegment = {
     val segment = MappedSegment.open(folder, baseOffset, segmentBytes, AllocationStepBytes)
@@ -93,20 +110,12 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
     segment
   }
 
-  private def writeFiller(segment: MappedSegment): Unit = {
-    segment.ensureAllocated(segment.capacity)
-    segment.bytes.putInt(writePosition + StoredRecord.MagicAt, StoredRecord.MagicBlank)
-    VarHandle.releaseFence()
-    segment.bytes.putInt(writePosition, segment.capacity - writePosition)
-    end = segment.baseOffset + segment.capacity
-  }
-
   /** The segment that holds an offset. */
   def segmentAt(offset: Long): Option[MappedSegment] = {
     val current = segments
     val index = current.lastIndexWhere(_.baseOffset <= offset)
     if (index < 0 || offset >= end) None
-    else Some(current(index)).filter(segment => offset < segment.baseOffset + segment.capacity)
+    else Some(current(index)).filter(_.holds(offset))
   }
 
   /** When the record at an offset was stored. The offset must come from a consume queue. */
@@ -125,11 +134,13 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
 
   /** Makes the bytes of a range of offsets durable. */
   def force(from: Long, to: Long): Unit =
-    segments.foreach { segment =>
-      val start = Math.max(from - segment.baseOffset, 0L)
-      val stop = Math.min(to - segment.baseOffset, segment.capacity.toLong)
-      if (start < stop) segment.force(start.toInt, stop.toInt)
-    }
+    segments.reverseIterator
+      .takeWhile(segment => segment.baseOffset + segment.capacity > from)
+      .foreach { segment =>
+        val start = Math.max(from - segment.baseOffset, 0L)
+        val stop = Math.min(to - segment.baseOffset, segment.capacity.toLong)
+        if (start < stop) segment.force(start.toInt, stop.toInt)
+      }
 }
 
 object CommitLog {
@@ -137,7 +148,8 @@ object CommitLog {
   /** A filler is a size and a magic. */
   val FillerBytes = 8
 
-  // Disk space is claimed in steps of this size: large enough to be rare, small enough that a broker
+  // Disk space is claimed in steps of this size: large enough to be rare, small enough that a
+  // broker
   // with three messages does not write a whole segment.
   val AllocationStepBytes: Int = 1 << 20
 }

@@ -77,18 +77,20 @@ final class MessageStore(
   private def ensureTopicsKnown(): Unit =
     if (topics.isEmpty)
       throw new StoreError(
-        s"The commit log in ${directory.path} holds messages but its topic table is missing; restore config/topics.json."
+        s"The commit log in ${directory.path} holds messages but its topic table is missing; " +
+          "restore config/topics.json."
       )
 
   private def ensureDense(key: QueueKey, expected: Long, found: Long): Unit =
     if (expected != found)
       throw new StoreError(
-        s"The commit log in ${directory.path} is damaged: queue $key goes on at offset $found where $expected is expected."
+        s"The commit log in ${directory.path} is damaged: queue $key goes on at offset $found " +
+          s"where $expected is expected."
       )
 
   /**
-   * Appends one message, or a batch that lands in consecutive offsets of one queue, all or none. The
-   * topic must have been checked. `done` may be called by this thread or another.
+   * Appends one message, or a batch that lands in consecutive offsets of one queue, all or none.
+   * The topic must have been checked. `done` may be called by this thread or another.
    */
   def append(envelope: RecordEnvelope, contents: Vector[RecordContent])(
       done: AppendOutcome => Unit
@@ -182,9 +184,7 @@ final class MessageStore(
   }
 
   private def segmentFor(current: MappedSegment, offset: Long): MappedSegment =
-    if (
-      current != null && offset >= current.baseOffset && offset < current.baseOffset + current.capacity
-    ) current
+    if (current != null && current.holds(offset)) current
     else
       log
         .segmentAt(offset)
@@ -264,7 +264,8 @@ object MessageStore {
   private def deleteTree(root: Path): Unit =
     if (Files.exists(root)) {
       val paths = Files.walk(root)
-      try paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
+      try
+        paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
       finally paths.close()
     }
 }

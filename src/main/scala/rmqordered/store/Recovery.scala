@@ -52,17 +52,21 @@ final class Recovery(folder: Path, segmentBytes: Int) {
       val expected = left.baseOffset + left.capacity
       if (right.baseOffset != expected)
         throw new StoreError(
-          s"The commit log in $folder has a gap: a file at $expected is expected after ${left.baseOffset}, found ${right.baseOffset}."
+          s"The commit log in $folder has a gap: a file at $expected is expected after " +
+            s"${left.baseOffset}, found ${right.baseOffset}."
         )
     }
 
   private def scanFull(segment: MappedSegment, visit: DecodedRecord => Unit): Unit = {
     val scan = scanSegment(segment, visit)
-    if (!scan.isFull)
+    if (!scan.isFull) {
+      val file = folder.resolve(MappedSegment.fileName(segment.baseOffset))
+      val problem = scan.problem.getOrElse("no record")
       throw new StoreError(
-        s"The commit log file ${MappedSegment.fileName(segment.baseOffset)} in $folder is damaged at byte ${scan.position} " +
-          s"(${scan.problem.getOrElse("no record")}) and later files exist; restore it from a backup or move it and the later files away."
+        s"The commit log file $file is damaged at byte ${scan.position} ($problem) and later " +
+          "files exist; restore it from a backup or move it and the later files away."
       )
+    }
     segment.resumeAt(segment.capacity)
   }
 
@@ -80,7 +84,8 @@ final class Recovery(folder: Path, segmentBytes: Int) {
         problem
       )
     }
-    // Always cut, torn or not: what lies behind the last record must be zero, on disk too, or a later
+    // Always cut, torn or not: what lies behind the last record must be zero, on disk too, or a
+    // later
     // crash could bring bytes of an unfinished append back to life.
     if (!scan.isFull) MappedSegment.cut(folder, last.baseOffset, scan.position)
     val reopened = openSegment(last.baseOffset)

@@ -10,7 +10,14 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import rmqordered.BrokerCore
 import rmqordered.config.BrokerConfig
 import rmqordered.model.HostAddress
-import rmqordered.protocol.{Body, DecodedRecord, ExtFields, RecordReader, RemotingCommand, RequestCode}
+import rmqordered.protocol.{
+  Body,
+  DecodedRecord,
+  ExtFields,
+  RecordReader,
+  RemotingCommand,
+  RequestCode
+}
 import rmqordered.store.{DataDirectory, StoreFixture}
 import rmqordered.util.{Json, ManualClock}
 
@@ -53,7 +60,7 @@ final class TestClient(broker: TestBroker) extends Connection {
   private var opaque = 0
   @volatile var isClosed = false
 
-  override val remote: HostAddress = HostAddress.of(new InetSocketAddress("10.0.0.1", 5555))
+  override val remoteSocket: InetSocketAddress = new InetSocketAddress("10.0.0.1", 5555)
   override def send(command: RemotingCommand): Unit = received.put(command)
   override def whenWritable(task: () => Unit): Unit = task()
   override def close(): Unit = isClosed = true
@@ -97,7 +104,11 @@ final class TestClient(broker: TestBroker) extends Connection {
   }
 
   def send(topic: String, queueId: Int, body: String, properties: String = ""): RemotingCommand = {
-    request(RequestCode.SendMessageV2, TestClient.sendFields(topic, queueId, properties), body.getBytes)
+    request(
+      RequestCode.SendMessageV2,
+      TestClient.sendFields(topic, queueId, properties),
+      body.getBytes
+    )
     receive()
   }
 
@@ -137,7 +148,12 @@ object TestClient {
     "j" -> "0"
   )
 
-  def pullFields(topic: String, queueId: Int, start: Long, extra: (String, String)*): Map[String, String] =
+  def pullFields(
+      topic: String,
+      queueId: Int,
+      start: Long,
+      extra: (String, String)*
+  ): Map[String, String] =
     Map(
       "consumerGroup" -> "g",
       "topic" -> topic,

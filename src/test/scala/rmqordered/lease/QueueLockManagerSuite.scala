@@ -26,7 +26,7 @@ class QueueLockManagerSuite extends munit.FunSuite {
       case outcome => fail(s"not granted: $outcome")
     }
 
-    def isCurrent(epoch: Long): Boolean = locks.check("g", queue, epoch) == EpochCheck.Current
+    def isCurrent(epoch: Long): Boolean = locks.ifCurrent("g", queue, epoch)(()).isRight
   }
 
   test("a free queue is granted under epoch 1") {
@@ -180,12 +180,12 @@ class QueueLockManagerSuite extends munit.FunSuite {
     world.lock("a")
     world.clock.advance(Lifetime + 1)
     world.lock("b")
-    world.locks.check("g", queue, 1L) match {
-      case EpochCheck.Stale(Some(lease), last) =>
+    world.locks.ifCurrent("g", queue, 1L)(()) match {
+      case Left(StaleEpoch(Some(lease), last)) =>
         assertEquals((lease.clientId, lease.epoch, last), ("b", 2L, 2L))
       case outcome => fail(s"$outcome")
     }
-    assertEquals(world.locks.check("g", other, 1L), EpochCheck.Stale(None, 0L): EpochCheck)
+    assertEquals(world.locks.ifCurrent("g", other, 1L)(()), Left(StaleEpoch(None, 0L)))
   }
 
   test("the history tells every change of owner, the last ones only") {
@@ -206,5 +206,50 @@ class QueueLockManagerSuite extends munit.FunSuite {
     )
     (0 until 10).foreach(i => world.lock("c", MessageQueue("t", "broker-a", i)))
     assertEquals(world.locks.snapshot().history.length, 5)
+  }
+
+  test("nobody is granted a queue while a fenced action of its owner runs") {
+    val world = new World
+    world.lock("a")
+    val order = new java.util.concurrent.ConcurrentLinkedQueue[String]()
+    val entered = new java.util.concurrent.CountDownLatch(1)
+    val taker = new Thread(() => {
+      entered.await()
+      world.locks.unlock("g", "a", Seq(queue))
+      world.lock("b")
+      val _ = order.add("granted to b")
+    })
+    taker.start()
+    world.locks.ifCurrent("g", queue, 1L) {
+      entered.countDown()
+      // The taker gets as far as it can: it waits for the table, or has not come that far.
+      val deadline = System.nanoTime() + 5000000000L
+      while (taker.getState != Thread.State.BLOCKED && System.nanoTime() < deadline)
+        Thread.onSpinWait()
+      order.add("action of a")
+    }
+    taker.join()
+    assertEquals(order.toArray.toSeq, Seq[AnyRef]("action of a", "granted to b"))
+  }
+
+  test("the fence does not wait for the disk") {
+    val reached = new java.util.concurrent.CountDownLatch(1)
+    val goOn = new java.util.concurrent.CountDownLatch(1)
+    val slow = new rmqordered.util.SmallFile {
+      override def name: String = "slow"
+      override def read(): Option[Array[Byte]] = None
+      override def replace(content: Array[Byte]): Unit = {
+        reached.countDown()
+        goOn.await()
+      }
+    }
+    val locks = new QueueLockManager(new LeaseFile(slow), new ManualClock(), Lifetime, 10)
+    val granting = new Thread(() => { val _ = locks.tryLock("g", "a", Seq(queue)) })
+    granting.start()
+    reached.await()
+    assert(locks.ifCurrent("g", queue, 1L)(()).isLeft, "granted before it was recorded")
+    goOn.countDown()
+    granting.join()
+    assert(locks.ifCurrent("g", queue, 1L)(()).isRight)
   }
 }

@@ -77,7 +77,7 @@ class QueueLockModelSuite extends munit.FunSuite {
       queues.foreach { queue =>
         (0L to model.epoch(queue) + 1).foreach { epoch =>
           val expected = model.isLive(queue) && model.epoch(queue) == epoch
-          assertEquals(locks.check("g", queue, epoch) == EpochCheck.Current, expected, clue)
+          assertEquals(locks.ifCurrent("g", queue, epoch)(()).isRight, expected, clue)
         }
         assert(model.epoch(queue) >= highest(queue), s"an epoch went back, $clue")
         highest = highest.updated(queue, model.epoch(queue))

@@ -23,7 +23,12 @@ class RecoverySuite extends munit.FunSuite {
     (fixture, offsets)
   }
 
-  private def overwrite(fixture: StoreFixture, at: Long, bytes: Array[Byte], file: Long = 0L): Unit = {
+  private def overwrite(
+      fixture: StoreFixture,
+      at: Long,
+      bytes: Array[Byte],
+      file: Long = 0L
+  ): Unit = {
     val channel = Files.newByteChannel(fixture.segment(file), StandardOpenOption.WRITE)
     try {
       channel.position(at)
@@ -39,7 +44,11 @@ class RecoverySuite extends munit.FunSuite {
     val bytes = Files.readAllBytes(fixture.segment(0))
     val lastSize = ByteBuffer.wrap(bytes).getInt(offsets.last.toInt)
     Seq(1, 4, 8, 20, 60, lastSize - 12).foreach { kept =>
-      overwrite(fixture, offsets.last, bytes.slice(offsets.last.toInt, offsets.last.toInt + lastSize))
+      overwrite(
+        fixture,
+        offsets.last,
+        bytes.slice(offsets.last.toInt, offsets.last.toInt + lastSize)
+      )
       overwrite(fixture, offsets.last + kept, new Array[Byte](lastSize - kept))
       fixture.use { opened =>
         assertEquals(opened.bodies("orders", 0), sent.init, s"with $kept bytes left")
@@ -90,7 +99,28 @@ class RecoverySuite extends munit.FunSuite {
     }
     overwrite(fixture, 4L, Array[Byte](1, 2, 3, 4))
     val problem = intercept[StoreError](fixture.open()).getMessage
-    assert(problem.contains("00000000000000000000") && problem.contains("damaged at byte 0"), problem)
+    assert(
+      problem.contains("00000000000000000000") && problem.contains("damaged at byte 0"),
+      problem
+    )
+  }
+
+  test("a file that was just finished, without a next one, is gone on from") {
+    val fixture = new StoreFixture(temporaryFolder())
+    val sentLong = (0 until 40).map(i => s"$i " + "x" * 3000)
+    fixture.use { opened =>
+      opened.store.topics.put(topic)
+      sentLong.foreach(body => opened.append("orders", 0, body))
+    }
+    // Killed after the filler of the first file, before the second was made.
+    Files.delete(fixture.segment(70000L))
+    val kept = fixture.use { opened =>
+      val found = opened.bodies("orders", 0)
+      opened.append("orders", 0, "next")
+      found
+    }
+    assertEquals(kept, sentLong.take(kept.length))
+    assertEquals(survivors(fixture), kept :+ "next")
   }
 
   test("a missing file in the middle stops the broker") {

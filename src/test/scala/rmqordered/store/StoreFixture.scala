@@ -98,5 +98,20 @@ object StoreFixture {
       .toSeq
   }
 
-  def temporaryFolder(): Path = Files.createTempDirectory("rmq-ordered-test")
+  private lazy val root: Path = {
+    val made = Files.createTempDirectory("rmq-ordered-test")
+    Runtime.getRuntime.addShutdownHook(new Thread(() => deleteTree(made)))
+    made
+  }
+
+  /** A fresh folder that goes with the test process. */
+  def temporaryFolder(): Path = Files.createTempDirectory(root, "data")
+
+  def temporaryFile(): Path = Files.createTempFile(root, "file", "")
+
+  private def deleteTree(folder: Path): Unit = {
+    val paths = Files.walk(folder)
+    try paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
+    finally paths.close()
+  }
 }

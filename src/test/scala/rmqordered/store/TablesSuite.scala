@@ -76,13 +76,15 @@ class TablesSuite extends munit.FunSuite {
   test("a data directory belongs to one broker at a time") {
     val folder = StoreFixture.temporaryFolder()
     val first = DataDirectory.open(folder)
-    assert(intercept[StoreError](DataDirectory.open(folder)).getMessage.contains("in use by another"))
+    assert(
+      intercept[StoreError](DataDirectory.open(folder)).getMessage.contains("in use by another")
+    )
     first.close()
     DataDirectory.open(folder).close()
   }
 
   test("a data directory that is a file is refused with its name") {
-    val file = Files.createTempFile("rmq-ordered-test", "x")
+    val file = StoreFixture.temporaryFile()
     assert(intercept[StoreError](DataDirectory.open(file)).getMessage.contains(file.toString))
   }
 }

@@ -1,0 +1,98 @@
+package rmqordered.net
+
+import io.netty.buffer.Unpooled
+import io.netty.channel.embedded.EmbeddedChannel
+import io.netty.handler.codec.DecoderException
+
+import scala.util.Random
+
+import rmqordered.protocol.{FrameCodec, Golden, RemotingCommand, SerializeType}
+
+class FrameDecoderSuite extends munit.FunSuite {
+  private val frames = Golden.cases("frames.json").map(c => Golden.bytes(c.get("hex").asText()))
+  private val stream = frames.reduce(_ ++ _)
+  private val MaxFrame = 4096
+
+  private def decode(pieces: Seq[Array[Byte]]): Seq[String] = {
+    val channel = new EmbeddedChannel(new FrameDecoder(MaxFrame))
+    pieces.foreach(piece => channel.writeInbound(Unpooled.wrappedBuffer(piece)))
+    val decoded = Iterator.continually(channel.readInbound[RemotingCommand]()).takeWhile(_ != null)
+    val texts = decoded.map(c => s"${c.copy(body = null)} ${Golden.hex(c.body.toArray)}").toVector
+    channel.finishAndReleaseAll()
+    texts
+  }
+
+  private lazy val whole = decode(Seq(stream))
+
+  test("a stream of frames is decoded into its commands") {
+    assertEquals(whole.length, frames.length)
+  }
+
+  test("every split point of the stream gives the same commands") {
+    (0 to stream.length).foreach { at =>
+      assertEquals(decode(Seq(stream.take(at), stream.drop(at))), whole, s"split at $at")
+    }
+  }
+
+  test("byte by byte the stream gives the same commands") {
+    assertEquals(decode(stream.toSeq.map(Array(_))), whole)
+  }
+
+  test("random pieces of the stream give the same commands") {
+    val random = new Random(5)
+    (1 to 200).foreach { _ =>
+      val cuts = Seq.fill(random.nextInt(8))(random.nextInt(stream.length)).sorted
+      val edges = (0 +: cuts) :+ stream.length
+      val pieces = edges.zip(edges.tail).map { case (from, to) => stream.slice(from, to) }
+      assertEquals(decode(pieces), whole)
+    }
+  }
+
+  private def refuses(hex: String): Unit = {
+    val channel = new EmbeddedChannel(new FrameDecoder(MaxFrame))
+    intercept[DecoderException](channel.writeInbound(Unpooled.wrappedBuffer(Golden.bytes(hex))))
+    // Once is enough: what follows is dropped without another error, a good frame too.
+    channel.writeInbound(Unpooled.wrappedBuffer(stream))
+    assertEquals(channel.readInbound[RemotingCommand](), null)
+    val _ = channel.finishAndReleaseAll()
+  }
+
+  test("a length that lies is refused as soon as it is there") {
+    Seq(
+      "ffffffff",
+      "80000000",
+      "00000000",
+      "00000003",
+      "00000ffd",
+      "7fffffff",
+      "47455420"
+    ).foreach(refuses)
+  }
+
+  test("a header longer than its frame is refused before the frame is there") {
+    refuses("0000001000000011")
+    refuses("0000001002000001")
+  }
+
+  test("the largest frame allowed is decoded") {
+    val empty = frames.find(f => FrameCodec.decode(f.drop(4)).body.isEmpty).get
+    val command = FrameCodec.decode(empty.drop(4))
+    val room = MaxFrame - FrameCodec.encode(command, SerializeType.Json).length
+    val largest = command.copy(body = rmqordered.protocol.Body(new Array[Byte](room)))
+    assertEquals(decode(Seq(FrameCodec.encode(largest, SerializeType.Json))).length, 1)
+  }
+
+  test("the encoder writes exactly what the codec writes") {
+    frames.foreach { frame =>
+      val command = FrameCodec.decode(frame.drop(4))
+      val channel = new EmbeddedChannel(new FrameEncoder)
+      channel.writeOutbound(command)
+      val out = channel.readOutbound[io.netty.buffer.ByteBuf]()
+      val bytes = new Array[Byte](out.readableBytes())
+      out.readBytes(bytes)
+      assertEquals(Golden.hex(bytes), Golden.hex(FrameCodec.encode(command, SerializeType.Json)))
+      out.release()
+      channel.finishAndReleaseAll()
+    }
+  }
+}
