@@ -241,7 +241,7 @@ def _session_members(session: int) -> list[int]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Ordered pipeline with a crash in the middle")
     parser.add_argument("--keys", type=int, default=4_000, help="how many orders")
-    parser.add_argument("--events", type=int, default=25, help="how many events per order")
+    parser.add_argument("--events", type=int, default=20, help="how many events per order")
     return parser.parse_args()
 
 
