@@ -2,9 +2,9 @@
 
     python benchmarks/broker.py [--messages 1000000] [--rounds 3]
 
-Measured per broker: time from start to ready, Java batch sends, resident memory after them, Java lite pull. The
-brokers take turns, the best of the rounds counts, and only the ratios mean anything: the machine is shared.
-Both brokers flush asynchronously, as RocketMQ does by default.
+Measured per broker: time from start to ready, Java batch sends, resident memory after them, Java
+lite pull. The brokers take turns, the best of the rounds counts, and only the ratios mean anything:
+the machine is shared. Both brokers flush asynchronously, as RocketMQ does by default.
 """
 
 from __future__ import annotations
