@@ -6,6 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.harness import Source
+from tests.support.brokers import Broker
+
+from rmq_ordered.client import Client
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +27,20 @@ def spark() -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    with Client(broker.name_server) as connected:
+        yield connected
+
+
+@pytest.fixture
+def group(broker: Broker) -> str:
+    return broker.unique("group")
+
+
+@pytest.fixture
+def source(spark: SparkSession, broker: Broker, topic: str, group: str) -> Source:
+    """A source of the `topic` that the test module names."""
+    return Source(spark, {"nameServer": broker.name_server, "subscribe": topic, "group": group})

@@ -1,10 +1,8 @@
 """One owner: queries that compete for a group, and queries that lose their queues."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.spark.harness import (
     Source,
     assert_in_order,
@@ -23,24 +21,8 @@ OFTEN = {"processingTime": "200 milliseconds"}
 
 
 @pytest.fixture
-def client(broker: Broker) -> Iterator[Client]:
-    with Client(broker.name_server) as connected:
-        yield connected
-
-
-@pytest.fixture
 def topic(broker: Broker) -> str:
     return broker.create_topic("owned", 2)
-
-
-@pytest.fixture
-def group(broker: Broker) -> str:
-    return broker.unique("group")
-
-
-@pytest.fixture
-def source(spark: SparkSession, broker: Broker, topic: str, group: str) -> Source:
-    return Source(spark, {"nameServer": broker.name_server, "subscribe": topic, "group": group})
 
 
 def test_the_second_query_of_a_group_waits_then_fails_naming_what_is_held(

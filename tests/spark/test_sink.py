@@ -1,6 +1,5 @@
 """The sink on both brokers: where rows go, in which order, and what is refused."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,6 @@ from tests.support.java_clients import JavaClients
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[Client]:
-    with Client(broker.name_server) as connected:
-        yield connected
 
 
 def sent(client: Client, topic: str) -> int:

@@ -1,6 +1,5 @@
 """The source on both brokers: rows, order, offsets, limits, restarts."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,24 +24,8 @@ from rmq_ordered.client import Client
 
 
 @pytest.fixture
-def client(broker: Broker) -> Iterator[Client]:
-    with Client(broker.name_server) as connected:
-        yield connected
-
-
-@pytest.fixture
 def topic(broker: Broker) -> str:
     return broker.create_topic("source", 3)
-
-
-@pytest.fixture
-def group(broker: Broker) -> str:
-    return broker.unique("group")
-
-
-@pytest.fixture
-def source(spark: SparkSession, broker: Broker, topic: str, group: str) -> Source:
-    return Source(spark, {"nameServer": broker.name_server, "subscribe": topic, "group": group})
 
 
 def committed(client: Client, group: str, topic: str) -> list[int | None]:
