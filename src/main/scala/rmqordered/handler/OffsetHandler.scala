@@ -1,7 +1,7 @@
 package rmqordered.handler
 
 import rmqordered.group.SubscriptionGroups
-import rmqordered.lease.{EpochCheck, QueueLockManager}
+import rmqordered.lease.QueueLockManager
 import rmqordered.model.QueueKey
 import rmqordered.offset.{CommitOutcome, ConsumerOffsets, OffsetKey}
 import rmqordered.store.{MessageStore, TimeBoundary}
@@ -26,7 +26,9 @@ final class OffsetHandler(
       Option.when(zeroAllowed && isYoung)(0L)
     }
     call.answer(
-      offset(found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first")))
+      offset(
+        found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first"))
+      )
     )
   }
 
@@ -37,7 +39,8 @@ final class OffsetHandler(
     val committed = call.long("commitOffset")
     groups.get(group).getOrElse(throw Failures.groupNotExist(group))
     if (!store.topics.contains(queue.topic)) throw Failures.topicNotExist(queue.topic)
-    if (committed < 0) throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
+    if (committed < 0)
+      throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
     val key = OffsetKey(group, queue)
     call.optionalLong("leaseEpoch") match {
       case None => offsets.commit(key, committed)
@@ -46,19 +49,15 @@ final class OffsetHandler(
     call.answer(Response.ok)
   }
 
-  private def commitFenced(key: OffsetKey, epoch: Long, committed: Long): Unit = {
-    ensureEpoch(key.group, key.queue, epoch)
-    offsets.commitForward(key, committed) match {
-      case CommitOutcome.Committed => ()
-      case CommitOutcome.WentBack(before) =>
+  /** The check and the commit are one step: a takeover comes before both or after both. */
+  private def commitFenced(key: OffsetKey, epoch: Long, committed: Long): Unit =
+    locks.whileCurrent(key.group, identity.messageQueue(key.queue), epoch) {
+      offsets.commitForward(key, committed)
+    } match {
+      case Left(stale) => throw Failures.staleEpoch(key.group, key.queue, epoch, stale)
+      case Right(CommitOutcome.WentBack(before)) =>
         throw Failures.offsetWentBack(key.group, key.queue, committed, before)
-    }
-  }
-
-  private def ensureEpoch(group: String, queue: QueueKey, epoch: Long): Unit =
-    locks.check(group, identity.messageQueue(queue), epoch) match {
-      case EpochCheck.Current => ()
-      case stale: EpochCheck.Stale => throw Failures.staleEpoch(group, queue, epoch, stale)
+      case Right(CommitOutcome.Committed) => ()
     }
 
   /** 30. */

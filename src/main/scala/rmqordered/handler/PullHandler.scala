@@ -51,7 +51,8 @@ final class PullHandler(
     val sysFlag = call.int("sysFlag")
     ensureReadable(key, group)
     ensureEpoch(call, group, key)
-    val request = ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
+    val request =
+      ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
     val result = store.read(key, request)
     if (isFirst && (sysFlag & CommitOffsetBit) != 0) commit(call, OffsetKey(group, key))
     val waits = isFirst && (sysFlag & SuspendBit) != 0 && isNothingNew(result, request)
@@ -116,7 +117,8 @@ final class PullHandler(
       .getOrElse(
         throw new Refusal(
           ResponseCode.SubscriptionNotExist,
-          if (consumers.contains(group)) s"the consumer's subscription not exist, topic ${key.topic}"
+          if (consumers.contains(group))
+            s"the consumer's subscription not exist, topic ${key.topic}"
           else s"the consumer's group info not exist, group $group"
         )
       )
@@ -130,11 +132,19 @@ final class PullHandler(
 
   private def commit(call: Call, key: OffsetKey): Unit =
     call.optionalLong("commitOffset").filter(_ >= 0).foreach { committed =>
-      if (call.optional("leaseEpoch").isEmpty) offsets.commit(key, committed)
-      else {
-        // Under a lease the piggybacked offset may be older than the last commit; it then loses.
-        val _ = offsets.commitForward(key, committed)
+      call.optionalLong("leaseEpoch") match {
+        case None => offsets.commit(key, committed)
+        case Some(epoch) => commitFenced(key, epoch, committed)
       }
+    }
+
+  /** Under a lease the piggybacked offset may be older than the last commit; it then loses. */
+  private def commitFenced(key: OffsetKey, epoch: Long, committed: Long): Unit =
+    locks.whileCurrent(key.group, identity.messageQueue(key.queue), epoch) {
+      offsets.commitForward(key, committed)
+    } match {
+      case Left(stale) => throw Failures.staleEpoch(key.group, key.queue, epoch, stale)
+      case Right(_) => ()
     }
 
   private def isNothingNew(result: ReadResult, request: ReadRequest): Boolean =

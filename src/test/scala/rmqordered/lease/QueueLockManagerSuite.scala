@@ -207,4 +207,38 @@ class QueueLockManagerSuite extends munit.FunSuite {
     (0 until 10).foreach(i => world.lock("c", MessageQueue("t", "broker-a", i)))
     assertEquals(world.locks.snapshot().history.length, 5)
   }
+
+  test("what is done under a live epoch is done, under any other it is not") {
+    val world = new World
+    world.lock("a")
+    assertEquals(world.locks.whileCurrent("g", queue, 1L)("done"), Right("done"))
+    var ran = false
+    val stale = world.locks.whileCurrent("g", queue, 2L) { ran = true }
+    assertEquals((stale.isLeft, ran), (true, false))
+    world.clock.advance(Lifetime + 1)
+    assert(world.locks.whileCurrent("g", queue, 1L)(()).isLeft)
+  }
+
+  test("a takeover waits until what was begun under the old epoch is done") {
+    val world = new World
+    world.lock("a")
+    @volatile var isDone = false
+    @volatile var wasDoneAtTakeover = false
+    val thief = new Thread(() => {
+      world.locks.unlock("g", "a", Seq(queue))
+      world.lock("b")
+      wasDoneAtTakeover = isDone
+    })
+    world.locks.whileCurrent("g", queue, 1L) {
+      thief.start()
+      val deadline = System.nanoTime() + 10000000000L
+      while (thief.getState != Thread.State.BLOCKED && System.nanoTime() < deadline)
+        Thread.onSpinWait()
+      assertEquals(thief.getState, Thread.State.BLOCKED)
+      isDone = true
+    }
+    thief.join()
+    assert(wasDoneAtTakeover)
+    assert(world.isCurrent(2L))
+  }
 }
