@@ -8,8 +8,21 @@ object FlushDiskType {
   /** Acknowledge after the bytes are on disk; concurrent sends share one flush. */
   case object Sync extends FlushDiskType
 
-  /** Acknowledge after the bytes are in the page cache: safe against kill -9, not a power failure. */
+  /**
+   * Acknowledge after the bytes are in the page cache: safe against kill -9, not a power failure.
+   */
   case object Async extends FlushDiskType
+}
+
+/** Whether connections are encrypted. */
+sealed trait TlsMode
+
+object TlsMode {
+  case object Disabled extends TlsMode
+
+  /** Whoever speaks TLS gets TLS, whoever does not is served too. */
+  case object Permissive extends TlsMode
+  case object Enforcing extends TlsMode
 }
 
 /**
@@ -23,7 +36,11 @@ object Settings {
   val brokerName: Setting[String] =
     Setting.word("brokerName", "broker-a", "Name of this broker in routes and message queues.")
   val brokerClusterName: Setting[String] =
-    Setting.word("brokerClusterName", "DefaultCluster", "Cluster name shown to clients and mqadmin.")
+    Setting.word(
+      "brokerClusterName",
+      "DefaultCluster",
+      "Cluster name shown to clients and mqadmin."
+    )
   val brokerIP1: Setting[String] =
     Setting.text(
       "brokerIP1",
@@ -33,19 +50,43 @@ object Settings {
   val listenHost: Setting[String] =
     Setting.text("listenHost", "127.0.0.1", "Address to listen on; --listen overrides it.")
   val listenPort: Setting[Int] =
-    Setting.int("listenPort", 9876, 0 to 65535, "Port to listen on; 0 picks a free one; --listen overrides it.")
+    Setting.int(
+      "listenPort",
+      9876,
+      0 to 65535,
+      "Port to listen on; 0 picks a free one; --listen overrides it."
+    )
   val storePathRootDir: Setting[String] =
     Setting.text("storePathRootDir", "rmq-ordered-data", "Data directory; --data overrides it.")
   val autoCreateTopicEnable: Setting[Boolean] =
     Setting.flag("autoCreateTopicEnable", true, "Create a topic on the first send to it.")
   val autoCreateSubscriptionGroup: Setting[Boolean] =
-    Setting.flag("autoCreateSubscriptionGroup", true, "Create a consumer group on its first heartbeat or pull.")
+    Setting.flag(
+      "autoCreateSubscriptionGroup",
+      true,
+      "Create a consumer group on its first heartbeat or pull."
+    )
   val defaultTopicQueueNums: Setting[Int] =
-    Setting.int("defaultTopicQueueNums", 8, 1 to 1024, "Queues of the template topic for topics created on send.")
+    Setting.int(
+      "defaultTopicQueueNums",
+      8,
+      1 to 1024,
+      "Queues of the template topic for topics created on send."
+    )
   val maxQueuesPerTopic: Setting[Int] =
-    Setting.int("maxQueuesPerTopic", 65536, 1 to 1048576, "Largest number of queues a topic may have.")
+    Setting.int(
+      "maxQueuesPerTopic",
+      65536,
+      1 to 1048576,
+      "Largest number of queues a topic may have."
+    )
   val maxMessageSize: Setting[Int] =
-    Setting.int("maxMessageSize", 4 * MiB, 1024 to 8 * MiB, "Largest message body, or batch of messages, in bytes.")
+    Setting.int(
+      "maxMessageSize",
+      4 * MiB,
+      1024 to 8 * MiB,
+      "Largest message body, or batch of messages, in bytes."
+    )
   // RocketMQ's default is ASYNC_FLUSH. Losing acknowledged data is never a default here.
   val flushDiskType: Setting[FlushDiskType] =
     Setting.choice[FlushDiskType](
@@ -57,7 +98,12 @@ object Settings {
     Setting.int("flushIntervalMs", 500, 1 to 60000, "Time between flushes with ASYNC_FLUSH.")
   // RocketMQ: 1 GiB. A laptop's disk and page cache prefer smaller files.
   val mappedFileSizeCommitLog: Setting[Int] =
-    Setting.int("mappedFileSizeCommitLog", 64 * MiB, 64 * KiB to 1024 * MiB, "Size of a commit log file in bytes.")
+    Setting.int(
+      "mappedFileSizeCommitLog",
+      64 * MiB,
+      64 * KiB to 1024 * MiB,
+      "Size of a commit log file in bytes."
+    )
   val mappedFileSizeConsumeQueue: Setting[Int] =
     Setting.int(
       "mappedFileSizeConsumeQueue",
@@ -67,23 +113,89 @@ object Settings {
     )
   // RocketMQ 5.x RebalanceLockManager: 60 s. Must stay above the clients' 30 s of trust.
   val lockMaxLiveTimeMs: Setting[Int] =
-    Setting.int("lockMaxLiveTimeMs", 60000, 1000 to 3600000, "Life of a queue lease after its last renewal.")
+    Setting.int(
+      "lockMaxLiveTimeMs",
+      60000,
+      1000 to 3600000,
+      "Life of a queue lease after its last renewal."
+    )
   val maxQueueLeases: Setting[Int] =
-    Setting.int("maxQueueLeases", 100000, 1 to 10000000, "Leases remembered at most; further queues are refused.")
+    Setting.int(
+      "maxQueueLeases",
+      100000,
+      1 to 10000000,
+      "Leases remembered at most; further queues are refused."
+    )
+  val maxSendStreams: Setting[Int] =
+    Setting.int(
+      "maxSendStreams",
+      200000,
+      1 to 10000000,
+      "Streams of stamped sends remembered at most, about 300 bytes each; further streams are refused."
+    )
   val maxFrameBytes: Setting[Int] =
-    Setting.int("maxFrameBytes", 16 * MiB, 64 * KiB to 256 * MiB, "Largest frame, its length word included.")
+    Setting.int(
+      "maxFrameBytes",
+      16 * MiB,
+      64 * KiB to 256 * MiB,
+      "Largest frame, its length word included."
+    )
   val maxConnections: Setting[Int] =
-    Setting.int("maxConnections", 10000, 1 to 1000000, "Connections served at once; further ones are closed.")
+    Setting.int(
+      "maxConnections",
+      10000,
+      1 to 1000000,
+      "Connections served at once; further ones are closed."
+    )
+  val maxInFlightRequests: Setting[Int] =
+    Setting.int(
+      "maxInFlightRequests",
+      65536,
+      1 to 10000000,
+      "Unanswered requests of one connection, long polls included; further ones are answered SYSTEM_BUSY."
+    )
+  val maxInFlightBytes: Setting[Int] =
+    Setting.int(
+      "maxInFlightBytes",
+      32 * MiB,
+      64 * KiB to 1024 * MiB,
+      "Bytes of unanswered requests of one connection above which no more is read from it."
+    )
   val maxPullBytes: Setting[Int] =
-    Setting.int("maxPullBytes", 4 * MiB, 1024 to 128 * MiB, "Most bytes in the answer to one wide pull.")
+    Setting.int(
+      "maxPullBytes",
+      4 * MiB,
+      1024 to 128 * MiB,
+      "Most bytes in the answer to one wide pull."
+    )
   val maxPullMessages: Setting[Int] =
-    Setting.int("maxPullMessages", 65536, 1 to 1048576, "Most messages in the answer to one wide pull.")
+    Setting.int(
+      "maxPullMessages",
+      65536,
+      1 to 1048576,
+      "Most messages in the answer to one wide pull."
+    )
   val maxParkedPulls: Setting[Int] =
-    Setting.int("maxParkedPulls", 100000, 1 to 10000000, "Long polls waiting at once; further ones are answered at once.")
+    Setting.int(
+      "maxParkedPulls",
+      100000,
+      1 to 10000000,
+      "Long polls waiting at once; further ones are answered at once."
+    )
   val serverChannelMaxIdleTimeSeconds: Setting[Int] =
-    Setting.int("serverChannelMaxIdleTimeSeconds", 120, 1 to 86400, "A connection silent for so long is closed.")
+    Setting.int(
+      "serverChannelMaxIdleTimeSeconds",
+      120,
+      1 to 86400,
+      "A connection silent for so long is closed."
+    )
   val channelExpiredTimeout: Setting[Int] =
-    Setting.int("channelExpiredTimeout", 120000, 1000 to 86400000, "Milliseconds without a heartbeat after which a client leaves its groups.")
+    Setting.int(
+      "channelExpiredTimeout",
+      120000,
+      1000 to 86400000,
+      "Milliseconds without a heartbeat after which a client leaves its groups."
+    )
   val writeBufferHighWaterMark: Setting[Int] =
     Setting.int(
       "writeBufferHighWaterMark",
@@ -92,11 +204,56 @@ object Settings {
       "Unsent bytes of a connection above which its requests wait."
     )
   val flushConsumerOffsetInterval: Setting[Int] =
-    Setting.int("flushConsumerOffsetInterval", 5000, 10 to 600000, "Milliseconds between writes of the committed offsets.")
+    Setting.int(
+      "flushConsumerOffsetInterval",
+      5000,
+      10 to 600000,
+      "Milliseconds between writes of the committed offsets."
+    )
   val flushFencedOffsetInterval: Setting[Int] =
-    Setting.int("flushFencedOffsetInterval", 200, 10 to 500, "The same for commits that carried a lease epoch.")
+    Setting.int(
+      "flushFencedOffsetInterval",
+      200,
+      10 to 500,
+      "The same for commits that carried a lease epoch."
+    )
   val serverSelectorThreads: Setting[Int] =
-    Setting.int("serverSelectorThreads", 0, 0 to 256, "Network threads; 0: one per processor, at least two.")
+    Setting.int(
+      "serverSelectorThreads",
+      0,
+      0 to 256,
+      "Network threads; 0: one per processor, at least two."
+    )
+  val aclFile: Setting[String] =
+    Setting.text(
+      "aclFile",
+      "",
+      "File with users and their permissions, as conf/acl.conf; empty: everybody may do everything."
+    )
+  val tlsMode: Setting[TlsMode] =
+    Setting.choice[TlsMode](
+      "tlsMode",
+      TlsMode.Disabled,
+      "TLS on the same port. disabled: plain only; permissive: both; enforcing: TLS only."
+    )(
+      "disabled" -> TlsMode.Disabled,
+      "permissive" -> TlsMode.Permissive,
+      "enforcing" -> TlsMode.Enforcing
+    )
+  val tlsCertPath: Setting[String] =
+    Setting.text(
+      "tlsCertPath",
+      "",
+      "PEM file with the broker's certificate and those that signed it."
+    )
+  val tlsKeyPath: Setting[String] =
+    Setting.text("tlsKeyPath", "", "PEM file with the broker's private key, in PKCS#8.")
+  val tlsClientCaPath: Setting[String] =
+    Setting.text(
+      "tlsClientCaPath",
+      "",
+      "PEM file with the authorities whose clients are let in; empty: no client certificate is asked for."
+    )
 
   val all: Seq[Setting[_]] = Seq(
     brokerName,
@@ -116,8 +273,11 @@ object Settings {
     mappedFileSizeConsumeQueue,
     lockMaxLiveTimeMs,
     maxQueueLeases,
+    maxSendStreams,
     maxFrameBytes,
     maxConnections,
+    maxInFlightRequests,
+    maxInFlightBytes,
     maxPullBytes,
     maxPullMessages,
     maxParkedPulls,
@@ -126,6 +286,11 @@ object Settings {
     writeBufferHighWaterMark,
     flushConsumerOffsetInterval,
     flushFencedOffsetInterval,
-    serverSelectorThreads
+    serverSelectorThreads,
+    aclFile,
+    tlsMode,
+    tlsCertPath,
+    tlsKeyPath,
+    tlsClientCaPath
   )
 }

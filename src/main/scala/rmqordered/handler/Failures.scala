@@ -4,10 +4,11 @@ import java.io.IOException
 
 import rmqordered.lease.EpochCheck
 import rmqordered.model.QueueKey
-import rmqordered.protocol.{ProtocolError, ResponseCode}
+import rmqordered.protocol.{ExtFields, ProtocolError, ResponseCode}
 
 /** A request is refused for a reason the client should see. Carries no stack: it is no bug. */
-final class Refusal(val code: Int, val remark: String) extends Exception(remark, null, false, false)
+final class Refusal(val code: Int, val remark: String, val fields: Option[ExtFields] = None)
+    extends Exception(remark, null, false, false)
 
 /**
  * The only place where something unwelcome becomes a response code. The sentences follow RocketMQ's
@@ -16,9 +17,12 @@ final class Refusal(val code: Int, val remark: String) extends Exception(remark,
 object Failures {
 
   def response(error: Throwable): Response = error match {
-    case refusal: Refusal => Response(refusal.code, Some(refusal.remark))
+    case refusal: Refusal => Response(refusal.code, Some(refusal.remark), refusal.fields)
     case error: ProtocolError =>
-      Response(ResponseCode.InvalidParameter, Some(s"The request cannot be read: ${error.getMessage}."))
+      Response(
+        ResponseCode.InvalidParameter,
+        Some(s"The request cannot be read: ${error.getMessage}.")
+      )
     case error: IOException =>
       Response(ResponseCode.SystemError, Some(s"${error.getClass.getName}: ${error.getMessage}"))
     case other =>
@@ -26,13 +30,22 @@ object Failures {
   }
 
   def unsupported(code: Int): Refusal =
-    new Refusal(ResponseCode.RequestCodeNotSupported, s"Request code $code is not supported by this broker.")
+    new Refusal(
+      ResponseCode.RequestCodeNotSupported,
+      s"Request code $code is not supported by this broker."
+    )
 
   def notYet(code: Int, what: String): Refusal =
-    new Refusal(ResponseCode.RequestCodeNotSupported, s"Request code $code ($what) is not supported yet.")
+    new Refusal(
+      ResponseCode.RequestCodeNotSupported,
+      s"Request code $code ($what) is not supported yet."
+    )
 
   def busy: Refusal =
-    new Refusal(ResponseCode.SystemBusy, "[OVERLOAD]the broker's request queue is full, retry later")
+    new Refusal(
+      ResponseCode.SystemBusy,
+      "[OVERLOAD]the broker's request queue is full, retry later"
+    )
 
   def missing(field: String): Refusal =
     new Refusal(ResponseCode.InvalidParameter, s"The header field $field is missing.")
@@ -55,10 +68,16 @@ object Failures {
     new Refusal(ResponseCode.TopicNotExist, s"topic[$topic] not exist, apply first please!")
 
   def noRoute(topic: String): Refusal =
-    new Refusal(ResponseCode.TopicNotExist, s"No topic route info in name server for the topic: $topic")
+    new Refusal(
+      ResponseCode.TopicNotExist,
+      s"No topic route info in name server for the topic: $topic"
+    )
 
   def groupNotExist(group: String): Refusal =
-    new Refusal(ResponseCode.SubscriptionGroupNotExist, s"subscription group [$group] does not exist")
+    new Refusal(
+      ResponseCode.SubscriptionGroupNotExist,
+      s"subscription group [$group] does not exist"
+    )
 
   def notFound(sentence: String): Refusal = new Refusal(ResponseCode.QueryNotFound, sentence)
 
