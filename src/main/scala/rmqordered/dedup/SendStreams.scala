@@ -1,5 +1,6 @@
 package rmqordered.dedup
 
+import java.io.IOException
 import java.util.concurrent.ConcurrentHashMap
 
 import org.slf4j.LoggerFactory
@@ -213,12 +214,15 @@ final class SendStreams(file: SmallFile, capacity: Int) {
 
   /**
    * Replaces the snapshot. The log must be on disk up to the snapshot's `validTo` before: a
-   * snapshot must not know more than the log.
-   *
-   * @throws java.io.IOException
-   *   when it cannot be written; the old one is then as good as before
+   * snapshot must not know more than the log. If it cannot be written, the next start reads more of
+   * the log.
    */
-  def save(snapshot: StreamSnapshot): Unit = file.replace(StreamSnapshot.encode(snapshot))
+  def save(snapshot: StreamSnapshot): Unit =
+    try file.replace(StreamSnapshot.encode(snapshot))
+    catch {
+      case error: IOException =>
+        logger.warn("the send streams could not be saved file={}", file.name, error)
+    }
 }
 
 object SendStreams {

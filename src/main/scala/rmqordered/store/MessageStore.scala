@@ -318,17 +318,9 @@ final class MessageStore(
     // An append that got past the check still holds the lock; it is flushed below.
     appendLock.synchronized(())
     groupCommit.close()
-    saveStreams()
+    // Only after everything was flushed: a snapshot must not know more than the log.
+    if (groupCommit.failed.isEmpty) streams.save(streams.freeze(log.maxOffset))
   }
-
-  /** Only after everything was flushed: a snapshot must not know more than the log. */
-  private def saveStreams(): Unit =
-    if (groupCommit.failed.isEmpty)
-      try streams.save(streams.freeze(log.maxOffset))
-      catch {
-        // The next start reads the log instead.
-        case error: IOException => logger.warn("the send streams could not be saved", error)
-      }
 
   private def queueOf(key: QueueKey): ConsumeQueue =
     queues.computeIfAbsent(

@@ -132,6 +132,15 @@ class SendStreamsSuite extends munit.FunSuite {
     assertEquals((recovered.validTo, recovered.size), (0L, 0))
   }
 
+  test("a snapshot that cannot be written leaves the old one, and the broker goes on") {
+    val file = new MemoryFile()
+    val live = filled(file)
+    live.save(live.freeze(1000L))
+    file.isBroken = true
+    live.save(live.freeze(2000L))
+    assertEquals(new SendStreams(file, 10).validTo, 1000L)
+  }
+
   test("without a snapshot, or with a bad one, every record must be shown") {
     assertEquals(new SendStreams(new MemoryFile(), 10).validTo, 0L)
     val bytes = StreamSnapshot.encode(filled().freeze(1000L))
