@@ -1,10 +1,13 @@
 package rmqordered.net
 
-import java.net.InetAddress
+import java.net.{InetAddress, InetSocketAddress, SocketAddress}
+
+import io.netty.channel.embedded.EmbeddedChannel
+import io.netty.channel.{ChannelHandlerContext, ChannelOutboundHandlerAdapter}
 
 import rmqordered.EmbeddedBroker
 import rmqordered.config.BrokerConfig
-import rmqordered.handler.TestClient
+import rmqordered.handler.{Connection, TestClient}
 import rmqordered.protocol.{Body, RemotingCommand, RequestCode, ResponseCode}
 
 class LimitsSuite extends munit.FunSuite {
@@ -98,6 +101,25 @@ class LimitsSuite extends munit.FunSuite {
       assertEquals(answers.map(_.code).toSet, Set(0))
       assertEquals(answers.map(_.ext("queueOffset").get.toInt), 0 until 100)
     }
+  }
+
+  test("whoever does not read is given up before it fills the memory") {
+    val nobody = new ConnectionListener {
+      override def received(command: RemotingCommand, connection: Connection): Unit = ()
+      override def overloaded(command: RemotingCommand, connection: Connection): Unit = ()
+      override def disconnected(connection: Connection): Unit = ()
+    }
+    val connection = new ClientConnection(nobody, ConnectionLimits(10, 10000, maxUnsentBytes = 100000))
+    val blocked = new ChannelOutboundHandlerAdapter {
+      override def flush(context: ChannelHandlerContext): Unit = ()
+    }
+    val channel = new EmbeddedChannel(blocked, new FrameEncoder, connection) {
+      override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
+    }
+    (1 to 100).foreach(_ => connection.send(command(1000)))
+    assert(channel.isOpen, "below the limit")
+    (1 to 100).foreach(_ => connection.send(command(1000)))
+    assert(!channel.isOpen, "above the limit")
   }
 
   test("whoever can be reached by others without an ACL is warned") {
