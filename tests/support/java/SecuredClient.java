@@ -53,6 +53,10 @@ public final class SecuredClient {
             printRefusal(refused.getResponseCode(), refused.getErrorMessage());
         } catch (MQClientException failed) {
             printRefusal(failed.getResponseCode(), failed.getErrorMessage());
+        } catch (IllegalStateException unreachable) {
+            // How the client says that it gave the connection up, a bad certificate among the reasons.
+            printRefusal(-1, unreachable.getMessage());
+            System.exit(0);
         }
         producer.shutdown();
     }

@@ -96,8 +96,15 @@ final class SendStreams(file: SmallFile, capacity: Int) {
       0L
   }
 
-  /** Forgets everything: the log turned out to be shorter than the snapshot. Show all records. */
+  /**
+   * Forgets everything: the log turned out to be shorter than the snapshot. Show all records. The
+   * snapshot goes at once: the log may grow beyond it again, and then nobody would notice.
+   *
+   * @throws java.io.IOException
+   *   when it cannot be replaced
+   */
   def reset(): Unit = {
+    file.replace(StreamSnapshot.encode(StreamSnapshot.empty))
     streams.clear()
     validToOffset = 0L
   }

@@ -10,18 +10,23 @@ object Stamps {
   /** What a receipt says in place of an offset that nobody remembers. */
   val UnknownOffset: Long = -1L
 
-  /** The stamps of a send to a topic; nothing when it has none, or when they mean nothing there. */
+  /**
+   * The stamps of a send; nothing when it has none, or when they mean nothing in its topic.
+   *
+   * @param target
+   *   the topic in which the messages will be stored
+   */
   def of(
       request: SendRequest,
-      topic: String,
+      target: String,
       contents: Vector[RecordContent]
   ): Option[StampedRequest] =
-    if (!SendStreams.counts(topic)) None
+    if (!SendStreams.counts(request.topic)) None
     else {
       val texts = contents.map(c => MessageProperties.find(c.properties, SendStamp.PropertyName))
       val stamps =
         StampedRequest.of(texts).fold(problem => throw Failures.illegalMessage(problem), identity)
-      if (stamps.isDefined) ensureQueueNamed(request)
+      if (stamps.isDefined) ensurePlace(request, target)
       // Only records count in a batch; a stamp beside them would be lost without a word.
       else if (MessageProperties.decode(request.properties).contains(SendStamp.PropertyName))
         throw Failures.illegalMessage(
@@ -30,11 +35,17 @@ object Stamps {
       stamps
     }
 
-  private def ensureQueueNamed(request: SendRequest): Unit =
+  private def ensurePlace(request: SendRequest, target: String): Unit = {
     if (request.queueId < 0)
       throw Failures.illegalMessage(
         "A stamped message needs a queue id: streams are counted per queue."
       )
+    // Whatever waits elsewhere first (delayed, half of a transaction) lands when others have passed.
+    if (target != request.topic)
+      throw Failures.illegalMessage(
+        s"A stamped message goes to its topic at once; this one would go to $target first."
+      )
+  }
 
   def receipt(landed: StampedOutcome.Landed): Seq[(String, String)] = {
     val total = landed.commitLogOffsets.length

@@ -59,14 +59,17 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
 
   override def remote: HostAddress = remoteHost
 
-  override def send(command: RemotingCommand): Unit =
-    if (context.channel().bytesBeforeWritable() > limits.maxUnsentBytes) {
+  override def send(command: RemotingCommand): Unit = {
+    val channel = context.channel()
+    // A closed channel says that it will never be writable; hence the second look.
+    if (channel.bytesBeforeWritable() > limits.maxUnsentBytes && channel.isActive) {
       logger.warn("closing a connection that does not read client={}", remoteHost)
       close()
     } else {
       // A failed write means the client is gone, which channelInactive tells.
       val _ = context.writeAndFlush(command)
     }
+  }
 
   override def finished(command: RemotingCommand): Unit =
     if (inFlight.end(command)) onEventLoop(() => updateReading())

@@ -130,6 +130,7 @@ class SendStreamsSuite extends munit.FunSuite {
     assertEquals(recovered.last(key), live.last(key))
     recovered.reset()
     assertEquals((recovered.validTo, recovered.size), (0L, 0))
+    assertEquals(new SendStreams(file, 10).validTo, 0L, "a log that grows again must not meet it")
   }
 
   test("a snapshot that cannot be written leaves the old one, and the broker goes on") {

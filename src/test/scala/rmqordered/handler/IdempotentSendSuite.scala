@@ -6,7 +6,7 @@ import java.nio.file.Files
 import scala.util.Random
 
 import rmqordered.handler.TestClient._
-import rmqordered.protocol.{RemotingCommand, RequestCode, ResponseCode}
+import rmqordered.protocol.{RecordContent, RemotingCommand, RequestCode, ResponseCode, Slice}
 import rmqordered.store.StoreFixture
 
 /** Stamped sends over the wire, and a model of clients that repeat themselves. */
@@ -117,6 +117,14 @@ class IdempotentSendSuite extends BrokerSuite {
     )
     refused(client.receive())
     assertEquals(stored(client), Nil)
+  }
+
+  test("a stamped message that would wait elsewhere first is illegal") {
+    val fields = SendRequest("t", "", 0, 0, 0, 0L, 0, "", 0, None)
+    val content = new RecordContent(0, Slice("x".getBytes), Slice(property(1, 0).getBytes))
+    assertEquals(Stamps.of(fields, "t", Vector(content)).map(_.sink), Some("s"))
+    val refusal = intercept[Refusal](Stamps.of(fields, "SCHEDULE_TOPIC_XXXX", Vector(content)))
+    assertEquals(refusal.code, ResponseCode.MessageIllegal)
   }
 
   broker.test("a consumer may give a stamped message back") { b =>

@@ -109,7 +109,8 @@ class LimitsSuite extends munit.FunSuite {
       override def overloaded(command: RemotingCommand, connection: Connection): Unit = ()
       override def disconnected(connection: Connection): Unit = ()
     }
-    val connection = new ClientConnection(nobody, ConnectionLimits(10, 10000, maxUnsentBytes = 100000))
+    val connection =
+      new ClientConnection(nobody, ConnectionLimits(10, 10000, maxUnsentBytes = 100000))
     val blocked = new ChannelOutboundHandlerAdapter {
       override def flush(context: ChannelHandlerContext): Unit = ()
     }
