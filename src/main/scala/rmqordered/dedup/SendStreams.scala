@@ -72,8 +72,8 @@ object StampVerdict {
  * its last message exists; beyond the capacity new streams are refused instead. What recovery finds
  * in the log is remembered in any case.
  *
- * Thread-safety: `judge`, `landed` and `forget` under the store's append lock; `last` by any
- * thread.
+ * Thread-safety: `judge`, `landed`, `forget`, `retain` and `freeze` under the store's append lock;
+ * `last` by any thread.
  *
  * After a crash: the snapshot, if there is a good one, holds all records below `validTo`; recovery
  * shows the others to `observe`, in the order of the log. Showing more does no harm.

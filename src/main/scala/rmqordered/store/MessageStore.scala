@@ -78,8 +78,7 @@ final class MessageStore(
   }
 
   private def recoverStreams(logEnd: Long): Unit = {
-    if (streams.validTo > logEnd) {
-      // The log lost its end after the snapshot was made: what the snapshot says of it is not true.
+    if (streams.validTo > logEnd) { // the log lost its end after the snapshot was made
       streams.reset()
       val again = new Recovery(directory.commitLog, config(Settings.mappedFileSizeCommitLog))
       val _ = again.run(streams.observe)
