@@ -11,13 +11,27 @@ ROOT_PACKAGE = "rmqordered"
 
 # Which packages may be mentioned by which. The vocabulary (util, model) is open to every layer
 # above it; `handler` is the broker's behaviour and may use everything but the network.
-_BELOW_HANDLER = {"util", "model", "config", "protocol", "store", "lease", "offset", "group", "pop"}
+_BELOW_HANDLER = {
+    "util",
+    "model",
+    "config",
+    "protocol",
+    "dedup",
+    "auth",
+    "store",
+    "lease",
+    "offset",
+    "group",
+    "pop",
+}
 ALLOWED: dict[str, set[str]] = {
     "util": set(),
     "model": {"util"},
     "config": {"util"},
     "protocol": {"model"},
-    "store": {"model", "protocol", "config", "util"},
+    "dedup": {"model", "protocol", "util"},
+    "auth": {"model", "protocol", "config"},
+    "store": {"model", "protocol", "config", "util", "dedup"},
     "lease": {"model", "util"},
     "offset": {"model", "config", "util"},
     "group": {"model", "config", "util", "protocol"},

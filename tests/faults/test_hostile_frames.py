@@ -1,11 +1,13 @@
 """Bytes that no client should send: the connection ends, the broker serves everyone else."""
 
+import select
 import socket
 import struct
 from collections.abc import Iterator
 
 import pytest
 from tests.support.brokers import unique_name
+from tests.support.processes import anonymous_memory_mib
 
 from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker
@@ -116,3 +118,33 @@ def test_a_request_with_missing_or_wrong_fields_is_refused_not_dropped(
             3_000,
         )
     assert answer.code != 0 or code in (34, 41, 42, 19001)
+
+
+def test_a_client_that_never_reads_costs_bounded_memory_and_nobody_else_waits(
+    fresh_embedded: EmbeddedBroker,
+) -> None:
+    topic = unique_name("unread")
+    with Client(fresh_embedded.name_server) as client:
+        client.broker.create_topic(topic, 1)
+        producer = OrderedProducer(client, topic)
+        for _ in range(4):
+            producer.send("k", b"x" * 1_000_000)
+        fields = {
+            "consumerGroup": "unread", "topic": topic, "queueId": "0", "queueOffset": "0",
+            "maxMsgNums": "4", "maxMsgBytes": "4194304", "sysFlag": "4", "commitOffset": "0",
+            "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+        }  # fmt: skip
+        pull = encode_command(RemotingCommand(11, opaque=1, ext_fields=fields))
+        before = anonymous_memory_mib(fresh_embedded.pid or 0)
+        with connect(fresh_embedded) as deaf:
+            # Answered in full this would be 8 GB.
+            pulls = memoryview(pull * 2_000)
+            deaf.setblocking(False)
+            while pulls and select.select([], [deaf], [], 1.0)[1]:
+                pulls = pulls[deaf.send(pulls) :]
+            offsets = [producer.send("k", b"after").first_offset for _ in range(20)]
+            assert offsets == list(range(4, 24))
+            assert anonymous_memory_mib(fresh_embedded.pid or 0) - before < 128
+            # It reads after all, and gets what it asked for.
+            deaf.settimeout(DEADLINE_S)
+            assert len(deaf.recv(65_536)) > 0

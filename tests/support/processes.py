@@ -46,3 +46,10 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
     text = log.read_text(encoding="utf-8", errors="replace").splitlines()
     telling = [line for line in text if not line.lstrip().startswith("at ")]
     return "\n".join(telling[-lines:]) or "(empty log)"
+
+
+def anonymous_memory_mib(pid: int) -> int:
+    """Returns a process's resident memory without mapped files, which the kernel can take back."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    (kibibytes,) = (line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:"))
+    return int(kibibytes) // 1024

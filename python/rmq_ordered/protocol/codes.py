@@ -36,6 +36,7 @@ class RequestCode(IntEnum):
     SEND_BATCH_MESSAGE = 320
 
     GET_QUEUE_LEASES = 19001
+    GET_SEND_STREAM = 19002
 
 
 class ResponseCode(IntEnum):
@@ -63,6 +64,10 @@ class ResponseCode(IntEnum):
 
     STALE_LEASE = 9001
     OFFSET_WENT_BACK = 9002
+    STREAM_UNKNOWN = 9003
+    SEQUENCE_GAP = 9004
+    REPLAY_DIVERGED = 9005
+    STALE_BATCH = 9006
 
 
 class PullFlag(IntFlag):
@@ -86,3 +91,4 @@ class Permission(IntFlag):
 # Feature names that the embedded broker announces in route and lock answers.
 FEATURE_LEASE_EPOCH: Final = "leaseEpoch"
 FEATURE_WIDE_PULL: Final = "widePull"
+FEATURE_IDEMPOTENT_SEND: Final = "idempotentSend"

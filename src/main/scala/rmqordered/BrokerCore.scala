@@ -2,6 +2,7 @@ package rmqordered
 
 import java.util.concurrent.{Executor, RejectedExecutionException, ThreadLocalRandom}
 
+import rmqordered.auth.AclFile
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.group.{ConsumerGroups, ProducerGroups, SubscriptionGroups}
 import rmqordered.handler._
@@ -58,11 +59,18 @@ final class BrokerCore(
     config(Settings.maxQueueLeases)
   )
   private val handlers = makeHandlers()
-  private val dispatcher = new RequestDispatcher(RoutingTable.of(handlers), worker)
+  private val guard = config(Settings.aclFile) match {
+    case "" => AccessGuard.open
+    case file => AccessGuard.of(AclFile.load(file))
+  }
+  private val dispatcher = new RequestDispatcher(RoutingTable.of(handlers), worker, guard)
   onArrival = handlers.pull.onArrival
 
   override def received(command: RemotingCommand, connection: Connection): Unit =
     dispatcher.dispatch(command, connection)
+
+  override def overloaded(command: RemotingCommand, connection: Connection): Unit =
+    new Call(command, connection).fail(Failures.busy)
 
   override def disconnected(connection: Connection): Unit = {
     parked.disconnect(connection)
@@ -109,7 +117,8 @@ final class BrokerCore(
       client = new ClientHandler(groups, consumers, producers, creation),
       lock = new LockHandler(locks, clock),
       group = new GroupHandler(GroupTables(groups, consumers, producers, offsets, store), identity),
-      runtime = new RuntimeHandler(identity, clock)
+      runtime = new RuntimeHandler(identity, clock),
+      stream = new StreamHandler(store)
     )
   }
 }

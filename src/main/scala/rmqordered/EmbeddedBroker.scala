@@ -35,7 +35,7 @@ final class EmbeddedBroker private (config: BrokerConfig) {
 
   private val closed = new AtomicBoolean(false)
   private val directory = DataDirectory.open(Path.of(config(Settings.storePathRootDir)))
-  private val server = new BrokerServer(config)
+  private val server = closingOnFailure(directory.close())(new BrokerServer(config))
   private val bound = closingOnFailure(directory.close())(server.bind(listenAddress(config)))
   private val worker = newWorker()
   private val core = closingOnFailure { server.close(); directory.close() } {
@@ -43,6 +43,9 @@ final class EmbeddedBroker private (config: BrokerConfig) {
   }
   private val timer = startTimer(core.periodicTasks)
   server.accept(core)
+  exposure(bound.getAddress, config).foreach(sentence =>
+    logger.warn("{} address={}", sentence, nameServer())
+  )
   logger.info(
     "serving address={} broker={} data={}",
     nameServer(),
@@ -131,6 +134,13 @@ object EmbeddedBroker {
       throw new ConfigError(s"An address is written HOST:PORT, found '$listen'.")
     (listen.substring(0, colon).stripPrefix("[").stripSuffix("]"), port)
   }
+
+  /** What an operator should know about who can reach the broker. */
+  def exposure(address: InetAddress, config: BrokerConfig): Option[String] =
+    Option.when(!address.isLoopbackAddress && config(Settings.aclFile).isEmpty)(
+      "other machines can reach this broker and everybody may do everything: set aclFile, or " +
+        "listen on 127.0.0.1"
+    )
 
   private def listenAddress(config: BrokerConfig): InetSocketAddress = {
     val host = config(Settings.listenHost)

@@ -13,11 +13,24 @@ class ArchitectureSuite extends munit.FunSuite {
     "model" -> Set("util"),
     "config" -> Set("util"),
     "protocol" -> Set("model"),
-    "store" -> Set("model", "protocol", "config", "util"),
+    "dedup" -> Set("model", "protocol", "util"),
+    "auth" -> Set("model", "protocol", "config"),
+    "store" -> Set("model", "protocol", "config", "util", "dedup"),
     "lease" -> Set("model", "util"),
     "offset" -> Set("model", "config", "util"),
     "group" -> Set("model", "config", "util"),
-    "handler" -> Set("util", "model", "config", "protocol", "store", "lease", "offset", "group"),
+    "handler" -> Set(
+      "util",
+      "model",
+      "config",
+      "protocol",
+      "dedup",
+      "auth",
+      "store",
+      "lease",
+      "offset",
+      "group"
+    ),
     "net" -> Set("protocol", "handler", "config", "util")
   )
 

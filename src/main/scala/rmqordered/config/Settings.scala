@@ -14,6 +14,17 @@ object FlushDiskType {
   case object Async extends FlushDiskType
 }
 
+/** Whether connections are encrypted. */
+sealed trait TlsMode
+
+object TlsMode {
+  case object Disabled extends TlsMode
+
+  /** Whoever speaks TLS gets TLS, whoever does not is served too. */
+  case object Permissive extends TlsMode
+  case object Enforcing extends TlsMode
+}
+
 /**
  * Every setting of the broker. RocketMQ's own name is used where it has one for the same thing, so
  * that an operator can guess. `conf/broker.conf` lists the same names with the same defaults.
@@ -117,6 +128,14 @@ object Settings {
       1 to 10000000,
       "Leases remembered at most; further queues are refused."
     )
+  val maxSendStreams: Setting[Int] =
+    Setting.int(
+      "maxSendStreams",
+      200000,
+      1 to 10000000,
+      "Streams of stamped sends remembered at most, about 300 bytes each; further streams are " +
+        "refused."
+    )
   val maxFrameBytes: Setting[Int] =
     Setting.int(
       "maxFrameBytes",
@@ -130,6 +149,21 @@ object Settings {
       10000,
       1 to 1000000,
       "Connections served at once; further ones are closed."
+    )
+  val maxInFlightRequests: Setting[Int] =
+    Setting.int(
+      "maxInFlightRequests",
+      65536,
+      1 to 10000000,
+      "Unanswered requests of one connection, long polls included; further ones are answered " +
+        "SYSTEM_BUSY."
+    )
+  val maxInFlightBytes: Setting[Int] =
+    Setting.int(
+      "maxInFlightBytes",
+      32 * MiB,
+      64 * KiB to 1024 * MiB,
+      "Bytes of unanswered requests of one connection above which no more is read from it."
     )
   val maxPullBytes: Setting[Int] =
     Setting.int(
@@ -194,6 +228,37 @@ object Settings {
       0 to 256,
       "Network threads; 0: one per processor, at least two."
     )
+  val aclFile: Setting[String] =
+    Setting.text(
+      "aclFile",
+      "",
+      "File with users and their permissions, as conf/acl.conf; empty: everybody may do everything."
+    )
+  val tlsMode: Setting[TlsMode] =
+    Setting.choice[TlsMode](
+      "tlsMode",
+      TlsMode.Disabled,
+      "TLS on the same port. disabled: plain only; permissive: both; enforcing: TLS only."
+    )(
+      "disabled" -> TlsMode.Disabled,
+      "permissive" -> TlsMode.Permissive,
+      "enforcing" -> TlsMode.Enforcing
+    )
+  val tlsCertPath: Setting[String] =
+    Setting.text(
+      "tlsCertPath",
+      "",
+      "PEM file with the broker's certificate and those that signed it."
+    )
+  val tlsKeyPath: Setting[String] =
+    Setting.text("tlsKeyPath", "", "PEM file with the broker's private key, in PKCS#8.")
+  val tlsClientCaPath: Setting[String] =
+    Setting.text(
+      "tlsClientCaPath",
+      "",
+      "PEM file with the authorities whose clients are let in; empty: no client certificate is " +
+        "asked for."
+    )
 
   val all: Seq[Setting[_]] = Seq(
     brokerName,
@@ -213,8 +278,11 @@ object Settings {
     mappedFileSizeConsumeQueue,
     lockMaxLiveTimeMs,
     maxQueueLeases,
+    maxSendStreams,
     maxFrameBytes,
     maxConnections,
+    maxInFlightRequests,
+    maxInFlightBytes,
     maxPullBytes,
     maxPullMessages,
     maxParkedPulls,
@@ -223,6 +291,11 @@ object Settings {
     writeBufferHighWaterMark,
     flushConsumerOffsetInterval,
     flushFencedOffsetInterval,
-    serverSelectorThreads
+    serverSelectorThreads,
+    aclFile,
+    tlsMode,
+    tlsCertPath,
+    tlsKeyPath,
+    tlsClientCaPath
   )
 }

@@ -16,16 +16,19 @@ final class Call(val command: RemotingCommand, val connection: Connection) {
   private val answered = new AtomicBoolean(false)
 
   def answer(response: Response): Unit =
-    if (answered.compareAndSet(false, true) && !command.isOneWay)
-      connection.send(
-        RemotingCommand.response(
-          command.opaque,
-          response.code,
-          response.remark,
-          response.extFields,
-          response.body
+    if (answered.compareAndSet(false, true)) {
+      connection.finished(command)
+      if (!command.isOneWay)
+        connection.send(
+          RemotingCommand.response(
+            command.opaque,
+            response.code,
+            response.remark,
+            response.extFields,
+            response.body
+          )
         )
-      )
+    }
 
   def fail(error: Throwable): Unit = answer(Failures.response(error))
 

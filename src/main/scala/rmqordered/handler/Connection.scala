@@ -24,5 +24,8 @@ trait Connection {
    */
   def whenWritable(task: () => Unit): Unit
 
+  /** A request of this connection was answered, or needs no answer: it costs nothing any more. */
+  def finished(command: RemotingCommand): Unit = ()
+
   def close(): Unit
 }

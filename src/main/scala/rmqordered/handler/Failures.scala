@@ -4,10 +4,11 @@ import java.io.IOException
 
 import rmqordered.lease.StaleEpoch
 import rmqordered.model.QueueKey
-import rmqordered.protocol.{ProtocolError, ResponseCode}
+import rmqordered.protocol.{ExtFields, ProtocolError, ResponseCode}
 
 /** A request is refused for a reason the client should see. Carries no stack: it is no bug. */
-final class Refusal(val code: Int, val remark: String) extends Exception(remark, null, false, false)
+final class Refusal(val code: Int, val remark: String, val fields: Option[ExtFields] = None)
+    extends Exception(remark, null, false, false)
 
 /**
  * The only place where something unwelcome becomes a response code. The sentences follow RocketMQ's
@@ -16,7 +17,7 @@ final class Refusal(val code: Int, val remark: String) extends Exception(remark,
 object Failures {
 
   def response(error: Throwable): Response = error match {
-    case refusal: Refusal => Response(refusal.code, Some(refusal.remark))
+    case refusal: Refusal => Response(refusal.code, Some(refusal.remark), refusal.fields)
     case error: ProtocolError =>
       Response(
         ResponseCode.InvalidParameter,

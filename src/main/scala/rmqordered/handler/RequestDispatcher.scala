@@ -26,7 +26,11 @@ final case class Route(servedBy: ServedBy, handle: Call => Unit)
  * Brings every request to its handler, and turns whatever a handler throws into an answer: a bad
  * request costs its sender an error, never the connection, never the broker.
  */
-final class RequestDispatcher(routes: Map[Int, Route], worker: Executor) {
+final class RequestDispatcher(
+    routes: Map[Int, Route],
+    worker: Executor,
+    guard: AccessGuard = AccessGuard.open
+) {
   import RequestDispatcher._
 
   def dispatch(command: RemotingCommand, connection: Connection): Unit =
@@ -36,7 +40,7 @@ final class RequestDispatcher(routes: Map[Int, Route], worker: Executor) {
     } else {
       val call = new Call(command, connection)
       routes.get(command.code) match {
-        case None => call.fail(Failures.unsupported(command.code))
+        case None => serve(call, _ => throw Failures.unsupported(command.code))
         case Some(Route(ServedBy.NetworkThread, handle)) => serve(call, handle)
         case Some(Route(ServedBy.Worker, handle)) =>
           try worker.execute(() => serve(call, handle))
@@ -45,8 +49,10 @@ final class RequestDispatcher(routes: Map[Int, Route], worker: Executor) {
     }
 
   private def serve(call: Call, handle: Call => Unit): Unit =
-    try handle(call)
-    catch {
+    try {
+      guard.ensureAllowed(call)
+      handle(call)
+    } catch {
       case refusal: Refusal => call.fail(refusal)
       case NonFatal(error) =>
         logger.warn(

@@ -14,7 +14,8 @@ final case class Handlers(
     client: ClientHandler,
     lock: LockHandler,
     group: GroupHandler,
-    runtime: RuntimeHandler
+    runtime: RuntimeHandler,
+    stream: StreamHandler
 )
 
 /** Which request goes where. What is not listed is answered "not supported". */
@@ -39,6 +40,7 @@ object RoutingTable {
     Code.SendMessage -> Route(NetworkThread, h.send.send),
     Code.SendMessageV2 -> Route(NetworkThread, h.send.send),
     Code.SendBatchMessage -> Route(NetworkThread, h.send.sendBatch),
+    Code.GetSendStream -> Route(NetworkThread, h.stream.last),
     Code.PullMessage -> Route(NetworkThread, h.pull.pull),
     Code.LitePullMessage -> Route(NetworkThread, h.pull.pull),
     Code.QueryConsumerOffset -> Route(NetworkThread, h.offset.query),

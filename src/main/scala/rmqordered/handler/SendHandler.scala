@@ -18,7 +18,7 @@ import rmqordered.protocol.{
   Slice,
   StoredRecord
 }
-import rmqordered.store.{AppendOutcome, MessageStore}
+import rmqordered.store.{AppendOutcome, MessageStore, StampedOutcome}
 
 /** What a send needs of the broker around it. */
 final case class SendSettings(
@@ -57,10 +57,8 @@ final class SendHandler(
     val encoded = encodedProperties(properties)
     val content = new RecordContent(request.flag, Slice(body), Slice(encoded))
     val uniqueKey = properties.get(MessageProperties.UniqueKey)
-    store.append(
-      envelope(call, request, actual),
-      Vector(content)
-    )(answer(call, target.queueId, uniqueKey))
+    val sent = Sent(call, envelope(call, request, actual), target.queueId, uniqueKey)
+    append(sent, request, Vector(content))
   }
 
   /** 320. Records keep the properties they came with, as in RocketMQ 5.5. */
@@ -76,8 +74,18 @@ final class SendHandler(
     val contents = BatchCodec.decode(body)
     val target = Target(topic.name, queueId(request, topic))
     val uniqueKey = received.get(MessageProperties.UniqueKey)
-    store.append(envelope(call, request, target), contents)(answer(call, target.queueId, uniqueKey))
+    append(
+      Sent(call, envelope(call, request, target), target.queueId, uniqueKey),
+      request,
+      contents
+    )
   }
+
+  private def append(sent: Sent, request: SendRequest, contents: Vector[RecordContent]): Unit =
+    Stamps.of(request, sent.envelope.topic, contents) match {
+      case None => store.append(sent.envelope, contents)(answer(sent))
+      case Some(stamps) => store.appendStamped(sent.envelope, contents, stamps)(answerStamped(sent))
+    }
 
   private def checkedTopic(request: SendRequest): TopicConfig = {
     Names.topicProblem(request.topic).foreach(problem => throw Failures.invalid(problem))
@@ -179,26 +187,41 @@ final class SendHandler(
       reconsumeTimes = request.reconsumeTimes
     )
 
-  private def answer(call: Call, queueId: Int, uniqueKey: Option[String])(
-      outcome: AppendOutcome
-  ): Unit = outcome match {
+  private def answer(sent: Sent)(outcome: AppendOutcome): Unit = outcome match {
     case AppendOutcome.Stored(queueOffset, commitLogOffsets) =>
-      val ids = commitLogOffsets.map(MessageId.offsetMessageId(settings.identity.storeHost, _))
-      val fields = Seq(
-        "msgId" -> ids.mkString(","),
-        "queueId" -> queueId.toString,
-        "queueOffset" -> queueOffset.toString
-      ) ++ uniqueKey.map("transactionId" -> _) ++ Seq(
-        MessageProperties.MsgRegion -> Names.DefaultRegion,
-        MessageProperties.TraceOn -> "true"
-      )
-      call.answer(Response.fields(fields: _*))
+      val fields = receipt(sent, queueOffset, commitLogOffsets.map(messageId(_)).toSeq)
+      sent.call.answer(Response.fields(fields: _*))
     case AppendOutcome.TooLarge(bytes, limit) =>
-      call.fail(Failures.illegalMessage(
-        s"the message is illegal: $bytes bytes stored, at most $limit allowed"
-      ))
-    case AppendOutcome.Unavailable(reason) => call.fail(Failures.unavailable(reason))
+      sent.call.fail(
+        Failures.illegalMessage(
+          s"the message is illegal: $bytes bytes stored, at most $limit allowed"
+        )
+      )
+    case AppendOutcome.Unavailable(reason) => sent.call.fail(Failures.unavailable(reason))
   }
+
+  private def answerStamped(sent: Sent)(outcome: StampedOutcome): Unit = outcome match {
+    case landed: StampedOutcome.Landed =>
+      val ids = landed.commitLogOffsets.map(_.fold("")(messageId))
+      val fields = receipt(sent, landed.queueOffset.getOrElse(Stamps.UnknownOffset), ids)
+      sent.call.answer(Response.fields(fields ++ Stamps.receipt(landed): _*))
+    case StampedOutcome.Refused(verdict) => sent.call.fail(Stamps.refusal(verdict))
+    case StampedOutcome.Failed(failure) => answer(sent)(failure)
+  }
+
+  /** What Java's client reads; it needs the first three. */
+  private def receipt(sent: Sent, queueOffset: Long, ids: Seq[String]): Seq[(String, String)] =
+    Seq(
+      "msgId" -> ids.mkString(","),
+      "queueId" -> sent.queueId.toString,
+      "queueOffset" -> queueOffset.toString
+    ) ++ sent.uniqueKey.map("transactionId" -> _) ++ Seq(
+      MessageProperties.MsgRegion -> Names.DefaultRegion,
+      MessageProperties.TraceOn -> "true"
+    )
+
+  private def messageId(commitLogOffset: Long): String =
+    MessageId.offsetMessageId(settings.identity.storeHost, commitLogOffset)
 }
 
 object SendHandler {
@@ -217,4 +240,12 @@ object SendHandler {
 
   /** Where a message is stored, which for a dead letter is not where it was sent. */
   private final case class Target(topic: String, queueId: Int)
+
+  /** A send on its way to the store; `queueId` is the one the client hears of. */
+  private final case class Sent(
+      call: Call,
+      envelope: RecordEnvelope,
+      queueId: Int,
+      uniqueKey: Option[String]
+  )
 }

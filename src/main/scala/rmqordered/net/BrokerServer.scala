@@ -30,10 +30,14 @@ import rmqordered.config.{BrokerConfig, Settings}
 final class BrokerServer(config: BrokerConfig) {
   import BrokerServer._
 
+  // First of all: what cannot be set up must not leave threads behind.
+  private val tls = TlsSetup.of(config)
+
   private val acceptor = new MultiThreadIoEventLoopGroup(1, NioIoHandler.newFactory())
   private val workers = new MultiThreadIoEventLoopGroup(threads, NioIoHandler.newFactory())
   private val connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE)
   private val encoder = new FrameEncoder
+  private val limits = ConnectionLimits.of(config)
   @volatile private var listener: Option[ConnectionListener] = None
   private var server: Channel = _
 
@@ -87,9 +91,10 @@ final class BrokerServer(config: BrokerConfig) {
         .pipeline()
         .addLast(
           new IdleStateHandler(0, 0, idleSeconds, TimeUnit.SECONDS),
+          new TlsDetector(tls),
           encoder,
           new FrameDecoder(config(Settings.maxFrameBytes)),
-          new ClientConnection(served)
+          new ClientConnection(served, limits)
         )
     case _ =>
       logger.warn(

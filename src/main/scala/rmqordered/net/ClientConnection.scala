@@ -8,22 +8,45 @@ import io.netty.handler.codec.DecoderException
 import io.netty.handler.timeout.IdleStateEvent
 import org.slf4j.LoggerFactory
 
+import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.handler.Connection
 import rmqordered.protocol.RemotingCommand
 
 /** What happens on connections, for whoever serves them. */
 trait ConnectionListener {
   def received(command: RemotingCommand, connection: Connection): Unit
+
+  /** A request too many of one connection; it must be answered. */
+  def overloaded(command: RemotingCommand, connection: Connection): Unit
   def disconnected(connection: Connection): Unit
+}
+
+/**
+ * What one connection may cost.
+ *
+ * @param maxUnsentBytes
+ *   answers that the client does not take, above which it is given up: what is sent without being
+ *   asked for (news about groups) does not wait for it to read
+ */
+final case class ConnectionLimits(maxRequests: Int, maxBytes: Int, maxUnsentBytes: Long)
+
+object ConnectionLimits {
+  def of(config: BrokerConfig): ConnectionLimits = ConnectionLimits(
+    config(Settings.maxInFlightRequests),
+    config(Settings.maxInFlightBytes),
+    // An answer of any size may come on top of a buffer that is not full yet, but not twice.
+    2L * (config(Settings.writeBufferHighWaterMark) + config(Settings.maxFrameBytes))
+  )
 }
 
 /**
  * One client's socket. Requests are served in order of arrival as long as the client reads its
  * answers; above the high-water mark no more is read from it and what was read already waits here.
+ * Nor is more read while too many bytes of its requests wait for an answer.
  *
  * `waiting` is touched by the connection's own thread only.
  */
-final class ClientConnection(listener: ConnectionListener)
+final class ClientConnection(listener: ConnectionListener, limits: ConnectionLimits)
     extends SimpleChannelInboundHandler[RemotingCommand](classOf[RemotingCommand])
     with Connection {
   import ClientConnection._
@@ -31,19 +54,37 @@ final class ClientConnection(listener: ConnectionListener)
   @volatile private var context: ChannelHandlerContext = _
   @volatile private var socket: InetSocketAddress = _
   private val waiting = new util.ArrayDeque[() => Unit]()
+  private val inFlight = new InFlight(limits.maxRequests, limits.maxBytes)
 
   override def remoteSocket: InetSocketAddress = socket
 
   override def send(command: RemotingCommand): Unit = {
-    // A failed write means the client is gone, which channelInactive tells.
-    val _ = context.writeAndFlush(command)
+    val channel = context.channel()
+    // A closed channel says that it will never be writable; hence the second look.
+    if (channel.bytesBeforeWritable() > limits.maxUnsentBytes && channel.isActive) {
+      logger.warn("closing a connection that does not read client={}", socket)
+      close()
+    } else {
+      // A failed write means the client is gone, which channelInactive tells.
+      val _ = context.writeAndFlush(command)
+    }
   }
 
-  override def whenWritable(task: () => Unit): Unit = {
+  override def finished(command: RemotingCommand): Unit =
+    if (inFlight.end(command)) onEventLoop(() => updateReading())
+
+  private def updateReading(): Unit = {
+    val channel = context.channel()
+    val _ = channel.config().setAutoRead(channel.isWritable && !inFlight.isFull)
+  }
+
+  override def whenWritable(task: () => Unit): Unit = onEventLoop(() => runOrWait(task))
+
+  private def onEventLoop(task: Runnable): Unit = {
     val executor = context.executor()
-    if (executor.inEventLoop()) runOrWait(task)
+    if (executor.inEventLoop()) task.run()
     else
-      try executor.execute(() => runOrWait(task))
+      try executor.execute(task)
       catch {
         // The network threads have stopped, and the connection with them.
         case _: util.concurrent.RejectedExecutionException => ()
@@ -68,7 +109,13 @@ final class ClientConnection(listener: ConnectionListener)
   }
 
   override def channelRead0(ctx: ChannelHandlerContext, command: RemotingCommand): Unit =
-    runOrWait(() => listener.received(command, this))
+    if (!command.isResponse) {
+      val isAllowed = inFlight.begin(command)
+      if (inFlight.isFull) updateReading()
+      runOrWait { () =>
+        if (isAllowed) listener.received(command, this) else listener.overloaded(command, this)
+      }
+    } else listener.received(command, this)
 
   private def runOrWait(task: () => Unit): Unit =
     if (waiting.isEmpty && context.channel().isWritable) task()
@@ -76,7 +123,7 @@ final class ClientConnection(listener: ConnectionListener)
 
   override def channelWritabilityChanged(ctx: ChannelHandlerContext): Unit = {
     val isWritable = ctx.channel().isWritable
-    ctx.channel().config().setAutoRead(isWritable)
+    updateReading()
     // Not run here: this may be called from within a write of one of these very tasks.
     if (isWritable && !waiting.isEmpty) ctx.executor().execute(() => runWaiting())
     val _ = ctx.fireChannelWritabilityChanged()

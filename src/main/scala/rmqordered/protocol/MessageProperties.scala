@@ -49,26 +49,29 @@ object MessageProperties {
    * The tag code of encoded properties, without decoding the rest: this runs once per message of a
    * batch and once per record of recovery.
    */
-  def tagsCode(properties: Slice): Long = {
-    var code = 0L
+  def tagsCode(properties: Slice): Long = find(properties, tagsName).fold(0L)(TagFilter.tagsCode)
+
+  /**
+   * One property of encoded ones, without decoding the rest; as in `decode` the last one counts.
+   */
+  def find(properties: Slice, name: String): Option[String] = find(properties, name.getBytes(UTF_8))
+
+  private def find(properties: Slice, name: Array[Byte]): Option[String] = {
+    var found: Option[String] = None
     var start = properties.offset
     while (start < properties.end) {
       val end = indexOf(properties, PairEnd, start)
-      if (isTags(properties, start, end)) {
-        val valueStart = start + tagsName.length + 1
-        val value = new String(properties.bytes, valueStart, end - valueStart, UTF_8)
-        if (value.nonEmpty) code = TagFilter.tagsCode(value)
-      }
+      val valueStart = start + name.length + 1
+      if (valueStart < end && isNamed(properties, start, name))
+        found = Some(new String(properties.bytes, valueStart, end - valueStart, UTF_8))
       start = end + 1
     }
-    code
+    found
   }
 
-  private def isTags(properties: Slice, start: Int, end: Int): Boolean = {
-    val length = tagsName.length
-    end - start > length && properties.bytes(start + length) == NameEnd &&
-    java.util.Arrays.equals(properties.bytes, start, start + length, tagsName, 0, length)
-  }
+  private def isNamed(properties: Slice, start: Int, name: Array[Byte]): Boolean =
+    properties.bytes(start + name.length) == NameEnd &&
+      java.util.Arrays.equals(properties.bytes, start, start + name.length, name, 0, name.length)
 
   private def indexOf(properties: Slice, wanted: Int, from: Int): Int = {
     var at = from

@@ -46,4 +46,7 @@ object RequestCode {
 
   /** This project's own: who holds which queue, and who held it before. Unused by RocketMQ. */
   val GetQueueLeases = 19001
+
+  /** This project's own: the last message of a stream of stamped sends. Unused by RocketMQ. */
+  val GetSendStream = 19002
 }

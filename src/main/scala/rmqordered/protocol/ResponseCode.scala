@@ -26,4 +26,16 @@ object ResponseCode {
 
   /** A fenced commit would move the group's offset back. */
   val OffsetWentBack = 9002
+
+  /** A stamped send goes on with a stream that the broker does not know. */
+  val StreamUnknown = 9003
+
+  /** Messages are missing before the first one of a stamped send. */
+  val SequenceGap = 9004
+
+  /** A stamped send repeats the stream's last message, and it is another one. */
+  val ReplayDiverged = 9005
+
+  /** A stamped send belongs to a batch before the stream's last one. */
+  val StaleBatch = 9006
 }

@@ -13,6 +13,7 @@ import java.nio.file.{Files, Path}
  * commitlog/              messages
  * consumequeue/TOPIC/ID/  index of each queue
  * config/NAME.json        topics, groups, offsets, leases, key-value pairs
+ * config/sendStreams.bin  the last stamps, as of an earlier end of the commit log
  * }}}
  */
 final class DataDirectory private (val path: Path, channel: FileChannel, lock: FileLock) {
@@ -24,6 +25,12 @@ final class DataDirectory private (val path: Path, channel: FileChannel, lock: F
   def table(name: String): AtomicFile = {
     Files.createDirectories(config)
     new AtomicFile(config.resolve(s"$name.json"))
+  }
+
+  /** The snapshot of send streams. */
+  def sendStreams: AtomicFile = {
+    Files.createDirectories(config)
+    new AtomicFile(config.resolve("sendStreams.bin"))
   }
 
   def close(): Unit = {

@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
+import rmqordered.dedup._
 import rmqordered.model.{QueueKey, TagFilter}
 import rmqordered.protocol.{RecordContent, RecordEnvelope, StoredRecord}
 import rmqordered.util.Clock
@@ -48,6 +49,7 @@ final class MessageStore(
   private val queues = new ConcurrentHashMap[QueueKey, ConsumeQueue]()
   private val appendLock = new Object
   private var lastStoreTimestamp = 0L
+  private val streams = new SendStreams(directory.sendStreams, config(Settings.maxSendStreams))
   private val log = recover()
   private val groupCommit =
     new GroupCommit(log, config(Settings.flushDiskType), config(Settings.flushIntervalMs))
@@ -57,8 +59,7 @@ final class MessageStore(
     // The queues are an index of the log and are rebuilt from it: so they match it exactly.
     deleteTree(directory.consumeQueues)
     val segmentBytes = config(Settings.mappedFileSizeCommitLog)
-    val recovery = new Recovery(directory.commitLog, segmentBytes)
-    val recovered = recovery.run { record =>
+    val recovered = new Recovery(directory.commitLog, segmentBytes).run { record =>
       val key = QueueKey(record.envelope.topic, record.envelope.queueId)
       ensureTopicsKnown()
       if (topics.isAlive(key.topic, record.position.commitLogOffset)) {
@@ -67,11 +68,22 @@ final class MessageStore(
         queue.ensureRoom(1)
         queue.append(record.position.commitLogOffset, record.size, record.content.tagsCode)
         queue.publish(queue.nextOffset)
+        streams.observe(record)
       }
     }
     topics.lowerTombstones(recovered.end)
+    recoverStreams(recovered.end)
     lastStoreTimestamp = recovered.lastStoreTimestamp
     new CommitLog(directory.commitLog, segmentBytes, recovered)
+  }
+
+  private def recoverStreams(logEnd: Long): Unit = {
+    if (streams.validTo > logEnd) { // the log lost its end after the snapshot was made
+      streams.reset()
+      val again = new Recovery(directory.commitLog, config(Settings.mappedFileSizeCommitLog))
+      val _ = again.run(streams.observe)
+    }
+    streams.retain(topics.isAlive)
   }
 
   private def ensureTopicsKnown(): Unit =
@@ -94,54 +106,112 @@ final class MessageStore(
    */
   def append(envelope: RecordEnvelope, contents: Vector[RecordContent])(
       done: AppendOutcome => Unit
-  ): Unit = {
+  ): Unit =
+    guarded(envelope, contents, done) {
+      val placed = appendLock.synchronized(place(envelope, contents))
+      val key = QueueKey(envelope.topic, envelope.queueId)
+      whenReadable(key, placed.queue, placed.end)(
+        done(AppendOutcome.Stored(placed.first, placed.offsets)),
+        done
+      )
+    }
+
+  /**
+   * Appends stamped messages, or the part of them that is not there yet. The stamps are judged
+   * under the append lock: of two connections that send the same, one lands. A repeat is answered
+   * when the original is durable, not before.
+   */
+  def appendStamped(
+      envelope: RecordEnvelope,
+      contents: Vector[RecordContent],
+      request: StampedRequest
+  )(done: StampedOutcome => Unit): Unit = {
+    def failed(outcome: AppendOutcome): Unit = done(StampedOutcome.Failed(outcome))
+    guarded(envelope, contents, failed) {
+      val key = QueueKey(envelope.topic, envelope.queueId)
+      val judged = appendLock.synchronized {
+        streams.judge(key, request) match {
+          case refused: StampVerdict.Refused => Left(refused)
+          case StampVerdict.Duplicate(last) => Right((queueOf(key), last, contents.length))
+          case StampVerdict.Append(landed) =>
+            val placed = place(envelope, contents.drop(landed))
+            val last = streams.landed(key, request, landed, placed.first, placed.offsets)
+            Right((placed.queue, last, landed))
+        }
+      }
+      judged match {
+        case Left(refused) => done(StampedOutcome.Refused(refused))
+        case Right((queue, last, landed)) =>
+          whenReadable(key, queue, last.queueOffset + 1)(
+            done(StampedOutcome.of(queue, request, last, landed)),
+            failed
+          )
+      }
+    }
+  }
+
+  /** A stream's last stamp, once it is durable: whoever asks may rely on it. */
+  def lastStamp(key: StreamKey)(done: Either[AppendOutcome.Unavailable, Option[LastStamp]] => Unit)
+      : Unit = {
+    val last = appendLock.synchronized(streams.last(key))
+    groupCommit.whenDurable {
+      case Some(error) => done(Left(unflushed(error)))
+      case None => done(Right(last))
+    }
+  }
+
+  private def guarded(
+      envelope: RecordEnvelope,
+      contents: Vector[RecordContent],
+      failed: AppendOutcome => Unit
+  )(action: => Unit): Unit = {
     val bytes = contents.iterator.map(StoredRecord.size(envelope, _).toLong).sum
-    if (bytes > log.maxAppendBytes) done(AppendOutcome.TooLarge(bytes, log.maxAppendBytes))
+    if (bytes > log.maxAppendBytes) failed(AppendOutcome.TooLarge(bytes, log.maxAppendBytes))
     else
       unavailable match {
-        case Some(reason) => done(AppendOutcome.Unavailable(reason))
+        case Some(reason) => failed(AppendOutcome.Unavailable(reason))
         case None =>
-          try appendLocked(envelope, contents, done)
+          try action
           catch {
             case error: IOException =>
               logger.warn("an append was refused topic={}", envelope.topic, error)
-              done(AppendOutcome.Unavailable(s"the commit log cannot grow: ${error.getMessage}"))
+              failed(AppendOutcome.Unavailable(s"the commit log cannot grow: ${error.getMessage}"))
           }
       }
   }
 
   private def unavailable: Option[String] =
     if (closed) Some("the broker is stopping")
-    else groupCommit.failed.map(error => s"the commit log cannot be flushed: ${error.getMessage}")
+    else groupCommit.failed.map(unflushed(_).reason)
 
-  private def appendLocked(
-      envelope: RecordEnvelope,
-      contents: Vector[RecordContent],
-      done: AppendOutcome => Unit
-  ): Unit = {
-    val key = QueueKey(envelope.topic, envelope.queueId)
-    val (queue, first, appended) = appendLock.synchronized {
-      val queue = queueOf(key)
-      // Room for the index first: once the log has the records there is no way back.
-      queue.ensureRoom(contents.length)
-      lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
-      val first = queue.nextOffset
-      val appended = log.append(envelope, contents, first, lastStoreTimestamp)
-      var i = 0
-      contents.foreach { content =>
-        queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
-        i += 1
-      }
-      (queue, first, appended)
+  private def unflushed(error: Throwable): AppendOutcome.Unavailable =
+    AppendOutcome.Unavailable(s"the commit log cannot be flushed: ${error.getMessage}")
+
+  /** Puts records at the end of the log and of their queue. Under the append lock. */
+  private def place(envelope: RecordEnvelope, contents: Vector[RecordContent]): Placed = {
+    val queue = queueOf(QueueKey(envelope.topic, envelope.queueId))
+    // Room for the index first: once the log has the records there is no way back.
+    queue.ensureRoom(contents.length)
+    lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
+    val first = queue.nextOffset
+    val appended = log.append(envelope, contents, first, lastStoreTimestamp)
+    var i = 0
+    contents.foreach { content =>
+      queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
+      i += 1
     }
-    groupCommit.whenDurable {
-      case Some(error) =>
-        done(AppendOutcome.Unavailable(s"the commit log cannot be flushed: ${error.getMessage}"))
-      case None =>
-        queue.publish(first + contents.length)
-        onArrival(key)
-        done(AppendOutcome.Stored(first, appended.offsets))
-    }
+    Placed(queue, first, appended.offsets)
+  }
+
+  private def whenReadable(key: QueueKey, queue: ConsumeQueue, end: Long)(
+      done: => Unit,
+      failed: AppendOutcome => Unit
+  ): Unit = groupCommit.whenDurable {
+    case Some(error) => failed(unflushed(error))
+    case None =>
+      queue.publish(end)
+      onArrival(key)
+      done
   }
 
   /** Reads messages of a queue. An unknown queue is an empty one. */
@@ -236,6 +306,7 @@ final class MessageStore(
   /** Deletes a topic and its queues; its records stay in the log, dead. */
   def deleteTopic(topic: String): Unit = appendLock.synchronized {
     topics.remove(topic, log.maxOffset)
+    streams.forget(topic)
     queues.keySet().removeIf(_.topic == topic)
     deleteTree(directory.consumeQueues.resolve(topic))
   }
@@ -246,6 +317,8 @@ final class MessageStore(
     // An append that got past the check still holds the lock; it is flushed below.
     appendLock.synchronized(())
     groupCommit.close()
+    // Only after everything was flushed: a snapshot must not know more than the log.
+    if (groupCommit.failed.isEmpty) streams.save(streams.freeze(log.maxOffset))
   }
 
   private def queueOf(key: QueueKey): ConsumeQueue =
@@ -259,6 +332,12 @@ final class MessageStore(
 }
 
 object MessageStore {
+
+  /** Where the records of one append went. */
+  private final case class Placed(queue: ConsumeQueue, first: Long, offsets: Array[Long]) {
+    def end: Long = first + offsets.length
+  }
+
   private val logger = LoggerFactory.getLogger(classOf[MessageStore])
 
   private def deleteTree(root: Path): Unit =

@@ -39,7 +39,10 @@ class LockAndOffsetSuite extends BrokerSuite {
       answer.get("lockOKMQSet").toString,
       """[{"brokerName":"broker-a","queueId":1,"topic":"t"}]"""
     )
-    assertEquals(answer.get("rmqOrderedFeatures").toString, """["leaseEpoch","widePull"]""")
+    assertEquals(
+      answer.get("rmqOrderedFeatures").toString,
+      """["leaseEpoch","widePull","idempotentSend"]"""
+    )
     val leases = answer.get("leases")
     assertEquals(leases.size(), 2)
     val refused = leases.get(0)

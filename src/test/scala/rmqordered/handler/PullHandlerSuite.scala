@@ -183,6 +183,32 @@ class PullHandlerSuite extends BrokerSuite {
     assertEquals(pull(client, 0).code, ResponseCode.Success)
   }
 
+  broker.test("a pull commits under its own epoch only, and never back") { b =>
+    val client = filled(b, 5)
+    def committed = client
+      .call(
+        RequestCode.QueryConsumerOffset,
+        "consumerGroup" -> "g",
+        "topic" -> "t",
+        "queueId" -> "0"
+      )
+      .ext("offset")
+    def commit(offset: Int, epoch: Int) =
+      pull(
+        client,
+        0,
+        "sysFlag" -> "5",
+        "commitOffset" -> s"$offset",
+        "leaseEpoch" -> s"$epoch"
+      ).code
+    client.lock("c1", "g", "t", 0)
+    assertEquals((commit(3, 1), committed), (ResponseCode.Success, Some("3")))
+    assertEquals((commit(2, 1), committed), (ResponseCode.Success, Some("3")))
+    client.unlock("c1", "g", "t", 0)
+    client.lock("c2", "g", "t", 0)
+    assertEquals((commit(5, 1), committed), (ResponseCode.StaleLeaseEpoch, Some("3")))
+  }
+
   broker.test("a long poll's epoch is checked again when it is woken") { b =>
     val client = filled(b, 1)
     client.lock("c1", "g", "t", 0)

@@ -208,6 +208,17 @@ class QueueLockManagerSuite extends munit.FunSuite {
     assertEquals(world.locks.snapshot().history.length, 5)
   }
 
+  test("what is done under a live epoch is done, under any other it is not") {
+    val world = new World
+    world.lock("a")
+    assertEquals(world.locks.ifCurrent("g", queue, 1L)("done"), Right("done"))
+    var ran = false
+    val stale = world.locks.ifCurrent("g", queue, 2L) { ran = true }
+    assertEquals((stale.isLeft, ran), (true, false))
+    world.clock.advance(Lifetime + 1)
+    assert(world.locks.ifCurrent("g", queue, 1L)(()).isLeft)
+  }
+
   test("nobody is granted a queue while a fenced action of its owner runs") {
     val world = new World
     world.lock("a")

@@ -1,0 +1,245 @@
+package rmqordered.dedup
+
+import java.io.IOException
+import java.util.concurrent.ConcurrentHashMap
+
+import org.slf4j.LoggerFactory
+
+import rmqordered.model.{Names, QueueKey}
+import rmqordered.protocol.{DecodedRecord, MessageProperties}
+import rmqordered.util.SmallFile
+
+/** Whose messages, into which queue: what sequences are counted in. */
+final case class StreamKey(queue: QueueKey, sink: String, partition: Long)
+
+/**
+ * The last message of a stream that landed.
+ *
+ * @param runStart
+ *   the lowest sequence from which on sequences and queue offsets rise together, so that the
+ *   offsets of those messages are known
+ */
+final case class LastStamp(
+    batch: Long,
+    sequence: Long,
+    digest: Long,
+    queueOffset: Long,
+    commitLogOffset: Long,
+    runStart: Long
+) {
+
+  /** Where a message of the same batch is in the queue, if that is known. */
+  def offsetOf(wanted: Long): Option[Long] =
+    Option.when(wanted >= runStart && wanted <= sequence)(queueOffset - (sequence - wanted))
+}
+
+/** What is to be done with a stamped request. */
+sealed trait StampVerdict
+
+object StampVerdict {
+
+  /** Append all but the first `landed` messages, which are there already. */
+  final case class Append(landed: Int) extends StampVerdict
+
+  /** Everything is there already. */
+  final case class Duplicate(last: LastStamp) extends StampVerdict
+
+  sealed trait Refused extends StampVerdict
+
+  /** Nothing is known of the stream, and the request does not begin it. */
+  final case class StreamUnknown(found: Long) extends Refused
+
+  /** Messages are missing before the first one of the request. */
+  final case class SequenceGap(expected: Long, found: Long, last: LastStamp) extends Refused
+
+  /** The request repeats the last message, and it is not the same. */
+  final case class ReplayDiverged(found: Long, last: LastStamp) extends Refused
+
+  /** A later batch has landed. */
+  final case class StaleBatch(found: Long, last: LastStamp) extends Refused
+
+  /** A new stream, and no room to remember it. */
+  final case class TooManyStreams(limit: Int) extends Refused
+}
+
+/**
+ * The last stamp of every stream: what makes a repeated send harmless.
+ *
+ * Invariant: for every stream with a message in the log there is exactly its last stamp; so within
+ * a batch sequences 0, 1, 2, ... land in this order, each once.
+ *
+ * Memory: about 300 bytes per stream, `capacity` streams at most. A stream is never forgotten while
+ * its last message exists; beyond the capacity new streams are refused instead. What recovery finds
+ * in the log is remembered in any case.
+ *
+ * Thread-safety: `judge`, `landed`, `forget`, `retain` and `freeze` under the store's append lock;
+ * `last` by any thread.
+ *
+ * After a crash: the snapshot, if there is a good one, holds all records below `validTo`; recovery
+ * shows the others to `observe`, in the order of the log. Showing more does no harm.
+ */
+final class SendStreams(file: SmallFile, capacity: Int) {
+  import SendStreams._
+
+  private val streams = new ConcurrentHashMap[StreamKey, LastStamp]()
+  private var validToOffset = load()
+
+  /** Records from this commit log offset on must be shown to `observe`. */
+  def validTo: Long = validToOffset
+
+  private def load(): Long = StreamSnapshot.read(file) match {
+    case Right(snapshot) =>
+      snapshot.streams.foreach { case (key, last) => streams.put(key, last) }
+      snapshot.validTo
+    case Left(problem) =>
+      logger.warn("the snapshot of send streams is not used file={} problem={}", file.name, problem)
+      0L
+  }
+
+  /**
+   * Forgets everything: the log turned out to be shorter than the snapshot. Show all records. The
+   * snapshot goes at once: the log may grow beyond it again, and then nobody would notice.
+   *
+   * @throws java.io.IOException
+   *   when it cannot be replaced
+   */
+  def reset(): Unit = {
+    file.replace(StreamSnapshot.encode(StreamSnapshot.empty))
+    streams.clear()
+    validToOffset = 0L
+  }
+
+  /** Recovery: a record of the log, in order. */
+  def observe(record: DecodedRecord): Unit =
+    if (record.position.commitLogOffset >= validToOffset)
+      for {
+        text <- MessageProperties.find(record.content.properties, SendStamp.PropertyName)
+        if counts(record.envelope.topic)
+        stamp <- SendStamp.parse(text).toOption
+      } {
+        val queue = QueueKey(record.envelope.topic, record.envelope.queueId)
+        val key = StreamKey(queue, stamp.sink, stamp.partition)
+        remember(key, stamp, record.position.queueOffset, record.position.commitLogOffset)
+      }
+
+  /** Recovery and retention: forgets streams whose last message is not there any more. */
+  def retain(isAlive: (String, Long) => Boolean): Unit = {
+    val _ = streams.entrySet().removeIf { entry =>
+      !isAlive(entry.getKey.queue.topic, entry.getValue.commitLogOffset)
+    }
+  }
+
+  def forget(topic: String): Unit = {
+    val _ = streams.keySet().removeIf(_.queue.topic == topic)
+  }
+
+  def last(key: StreamKey): Option[LastStamp] = Option(streams.get(key))
+
+  def size: Int = streams.size()
+
+  /** Says what to do with a request. Changes nothing. */
+  def judge(queue: QueueKey, request: StampedRequest): StampVerdict = {
+    import StampVerdict._
+    val first = request.firstSequence
+    last(StreamKey(queue, request.sink, request.partition)) match {
+      case None if first != 0 => StreamUnknown(first)
+      case None if streams.size() >= capacity => TooManyStreams(capacity)
+      case None => Append(0)
+      case Some(last) if request.batch < last.batch => StaleBatch(request.batch, last)
+      case Some(last) if request.batch > last.batch =>
+        if (first == 0) Append(0) else SequenceGap(0, first, last)
+      case Some(last) if first > last.sequence + 1 => SequenceGap(last.sequence + 1, first, last)
+      case Some(last) if differs(request, last) =>
+        ReplayDiverged(request.digestOf(last.sequence), last)
+      case Some(last) if request.lastSequence <= last.sequence => Duplicate(last)
+      case Some(last) => Append((last.sequence + 1 - first).toInt)
+    }
+  }
+
+  private def differs(request: StampedRequest, last: LastStamp): Boolean =
+    request.contains(last.sequence) && request.digestOf(last.sequence) != last.digest
+
+  /**
+   * The messages of a request, all but the first `skipped`, were appended in consecutive places.
+   *
+   * @return
+   *   the stream's last stamp now
+   */
+  def landed(
+      queue: QueueKey,
+      request: StampedRequest,
+      skipped: Int,
+      firstQueueOffset: Long,
+      commitLogOffsets: Array[Long]
+  ): LastStamp = {
+    val key = StreamKey(queue, request.sink, request.partition)
+    val sequence = request.firstSequence + skipped
+    def stamp(at: Long) =
+      SendStamp(request.sink, request.batch, request.partition, at, request.digestOf(at))
+    // The first one decides whether a run goes on; the rest follows it by construction.
+    val first = remember(key, stamp(sequence), firstQueueOffset, commitLogOffsets(0))
+    val count = commitLogOffsets.length
+    val last = first.copy(
+      sequence = request.lastSequence,
+      digest = request.digests.last,
+      queueOffset = firstQueueOffset + count - 1,
+      commitLogOffset = commitLogOffsets(count - 1)
+    )
+    streams.put(key, last)
+    last
+  }
+
+  private def remember(
+      key: StreamKey,
+      stamp: SendStamp,
+      queueOffset: Long,
+      commitLogOffset: Long
+  ): LastStamp = {
+    val runStart = last(key)
+      .filter { before =>
+        before.batch == stamp.batch && before.sequence + 1 == stamp.sequence &&
+        before.queueOffset + 1 == queueOffset
+      }
+      .fold(stamp.sequence)(_.runStart)
+    val now =
+      LastStamp(stamp.batch, stamp.sequence, stamp.digest, queueOffset, commitLogOffset, runStart)
+    streams.put(key, now)
+    now
+  }
+
+  /**
+   * Everything remembered, to be written with `save`. Under the append lock.
+   *
+   * @param validTo
+   *   the end of the log
+   */
+  def freeze(validTo: Long): StreamSnapshot = {
+    val copy = Vector.newBuilder[(StreamKey, LastStamp)]
+    streams.forEach((key, last) => copy += key -> last)
+    StreamSnapshot(validTo, copy.result())
+  }
+
+  /**
+   * Replaces the snapshot. The log must be on disk up to the snapshot's `validTo` before: a
+   * snapshot must not know more than the log. If it cannot be written, the next start reads more of
+   * the log.
+   */
+  def save(snapshot: StreamSnapshot): Unit =
+    try file.replace(StreamSnapshot.encode(snapshot))
+    catch {
+      case error: IOException =>
+        logger.warn("the send streams could not be saved file={}", file.name, error)
+    }
+}
+
+object SendStreams {
+  private val logger = LoggerFactory.getLogger(classOf[SendStreams])
+
+  /**
+   * Whether stamps mean anything in a topic. What consumers give back, and what waits for its time,
+   * are copies that keep the properties of the original, its stamp among them.
+   */
+  def counts(topic: String): Boolean =
+    !topic.startsWith(Names.RetryPrefix) && !topic.startsWith(Names.DlqPrefix) &&
+      !Names.isSystemTopic(topic)
+}

@@ -1,0 +1,95 @@
+package rmqordered.handler
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import scala.jdk.CollectionConverters._
+
+import rmqordered.auth.{Action, Need, Resource, ResourceKind}
+import rmqordered.model.Names
+import rmqordered.protocol.{RequestCode => Code}
+
+/**
+ * What each request needs of its user. What is not listed needs an administrator: a new request
+ * code is closed until somebody says who may use it.
+ */
+object AccessNeeds {
+
+  def of(call: Call): Seq[Need] = call.command.code match {
+    case Code.SendMessage => Seq(publish(call.text("topic")))
+    case Code.SendMessageV2 | Code.SendBatchMessage => Seq(publish(call.text("b")))
+    case Code.GetSendStream => Seq(publish(call.text("topic")))
+    case Code.PullMessage | Code.LitePullMessage | Code.QueryConsumerOffset |
+        Code.UpdateConsumerOffset =>
+      Seq(Need.member(call.text("consumerGroup")), consume(call.text("topic")))
+    case Code.ConsumerSendMsgBack => Seq(Need.member(call.text("group")))
+    case Code.HeartBeat => heartbeat(call.jsonBody)
+    case Code.UnregisterClient => call.optional("consumerGroup").map(Need.member).toSeq
+    case Code.LockBatchMq | Code.UnlockBatchMq => lock(call.jsonBody)
+    case Code.CheckClientConfig => clientConfig(call.jsonBody)
+    case Code.GetConsumerListByGroup | Code.GetConsumeStats | Code.GetConsumerConnectionList =>
+      Seq(Need.member(call.text("consumerGroup")))
+    case Code.GetQueueLeases =>
+      call.optional("consumerGroup").fold[Seq[Need]](Seq(Need.Admin))(group =>
+        Seq(Need.member(group))
+      )
+    // Producers ask for the template when a topic does not exist yet.
+    case Code.GetRouteInfoByTopic if call.text("topic") == Names.AutoCreateTopic => Nil
+    case code if ofTopic.contains(code) => Seq(see(call.text("topic")))
+    case Code.GetKvConfig | Code.GetKvListByNamespace => Seq(kv(call, Action.Sub))
+    case Code.PutKvConfig | Code.DeleteKvConfig => Seq(kv(call, Action.Pub))
+    // Where the broker is and what topics are called: clients ask before they know anything.
+    case Code.GetBrokerClusterInfo | Code.GetAllTopicListFromNameServer | Code.GetTopicsByCluster =>
+      Nil
+    case _ => Seq(Need.Admin)
+  }
+
+  private val ofTopic = Set(
+    Code.GetRouteInfoByTopic,
+    Code.GetMaxOffset,
+    Code.GetMinOffset,
+    Code.SearchOffsetByTimestamp,
+    Code.GetEarliestMsgStoreTime,
+    Code.GetTopicStatsInfo,
+    Code.GetTopicConfig,
+    Code.QueryTopicConsumeByWho
+  )
+
+  /** A group's retry topic and dead letters belong to its members. */
+  private def groupOf(topic: String): Option[String] =
+    Names
+      .groupOfRetryTopic(topic)
+      .orElse(
+        Option.when(topic.startsWith(Names.DlqPrefix))(topic.substring(Names.DlqPrefix.length))
+      )
+
+  private def publish(topic: String): Need = groupOf(topic).fold(Need.pub(topic))(Need.member)
+
+  private def consume(topic: String): Need = groupOf(topic).fold(Need.sub(topic))(Need.member)
+
+  private def see(topic: String): Need = groupOf(topic).fold(Need.either(topic))(Need.member)
+
+  private def kv(call: Call, action: Action): Need =
+    Need.On(Resource(ResourceKind.Kv, call.text("namespace")), Set(action))
+
+  private def heartbeat(body: JsonNode): Seq[Need] =
+    body
+      .path("consumerDataSet")
+      .elements()
+      .asScala
+      .flatMap { data =>
+        val topics =
+          data.path("subscriptionDataSet").elements().asScala.map(_.path("topic").asText())
+        Need.member(data.path("groupName").asText()) +: topics.map(consume).toSeq
+      }
+      .toSeq
+
+  private def lock(body: JsonNode): Seq[Need] =
+    Need.member(body.path("consumerGroup").asText()) +:
+      Bodies.messageQueues(body.path("mqSet")).map(queue => consume(queue.topic)).distinct
+
+  private def clientConfig(body: JsonNode): Seq[Need] =
+    Seq(
+      Need.member(body.path("group").asText()),
+      consume(body.path("subscriptionData").path("topic").asText())
+    )
+}

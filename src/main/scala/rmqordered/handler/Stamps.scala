@@ -1,0 +1,94 @@
+package rmqordered.handler
+
+import rmqordered.dedup.{LastStamp, SendStamp, SendStreams, StampVerdict, StampedRequest}
+import rmqordered.protocol.{ExtFields, MessageProperties, RecordContent, ResponseCode}
+import rmqordered.store.StampedOutcome
+
+/** Stamps of sends on the wire: read from messages, told in answers. */
+object Stamps {
+
+  /** What a receipt says in place of an offset that nobody remembers. */
+  val UnknownOffset: Long = -1L
+
+  /**
+   * The stamps of a send; nothing when it has none, or when they mean nothing in its topic.
+   *
+   * @param target
+   *   the topic in which the messages will be stored
+   */
+  def of(
+      request: SendRequest,
+      target: String,
+      contents: Vector[RecordContent]
+  ): Option[StampedRequest] =
+    if (!SendStreams.counts(request.topic)) None
+    else {
+      val texts = contents.map(c => MessageProperties.find(c.properties, SendStamp.PropertyName))
+      val stamps =
+        StampedRequest.of(texts).fold(problem => throw Failures.illegalMessage(problem), identity)
+      if (stamps.isDefined) ensurePlace(request, target)
+      // Only records count in a batch; a stamp beside them would be lost without a word.
+      else if (MessageProperties.decode(request.properties).contains(SendStamp.PropertyName))
+        throw Failures.illegalMessage(
+          s"In a batch every record carries its own ${SendStamp.PropertyName}."
+        )
+      stamps
+    }
+
+  private def ensurePlace(request: SendRequest, target: String): Unit = {
+    if (request.queueId < 0)
+      throw Failures.illegalMessage(
+        "A stamped message needs a queue id: streams are counted per queue."
+      )
+    // Whatever waits elsewhere first (delayed, half of a transaction) lands when others have
+    // passed.
+    if (target != request.topic)
+      throw Failures.illegalMessage(
+        s"A stamped message goes to its topic at once; this one would go to $target first."
+      )
+  }
+
+  def receipt(landed: StampedOutcome.Landed): Seq[(String, String)] = {
+    val total = landed.commitLogOffsets.length
+    val duplicate =
+      if (landed.landed == 0) "false" else if (landed.landed == total) "true" else "partial"
+    Seq("duplicate" -> duplicate, "landed" -> landed.landed.toString) ++ fields(landed.last)
+  }
+
+  def fields(last: LastStamp): Seq[(String, String)] = Seq(
+    "lastBatch" -> last.batch.toString,
+    "lastSequence" -> last.sequence.toString,
+    "lastDigest" -> SendStamp.digestText(last.digest),
+    "lastOffset" -> last.queueOffset.toString
+  )
+
+  def refusal(verdict: StampVerdict.Refused): Refusal = verdict match {
+    case StampVerdict.StreamUnknown(found) =>
+      new Refusal(
+        ResponseCode.StreamUnknown,
+        s"The stream is not known here, and sequence $found does not begin it; read back what " +
+          "landed."
+      )
+    case StampVerdict.SequenceGap(expected, found, last) =>
+      refused(ResponseCode.SequenceGap, s"Sequence $expected is expected, found $found.", last)
+    case StampVerdict.ReplayDiverged(found, last) =>
+      refused(
+        ResponseCode.ReplayDiverged,
+        s"Sequence ${last.sequence} of batch ${last.batch} landed with digest " +
+          s"${SendStamp.digestText(last.digest)}, found ${SendStamp.digestText(found)}: " +
+          "this is not what was sent before.",
+        last
+      )
+    case StampVerdict.StaleBatch(found, last) =>
+      refused(
+        ResponseCode.StaleBatch,
+        s"Batch ${last.batch} has begun; batch $found is over.",
+        last
+      )
+    case StampVerdict.TooManyStreams(limit) =>
+      Failures.unavailable(s"all $limit send streams are in use; raise maxSendStreams")
+  }
+
+  private def refused(code: Int, sentence: String, last: LastStamp): Refusal =
+    new Refusal(code, sentence, Some(ExtFields(fields(last): _*)))
+}

@@ -1,0 +1,176 @@
+package rmqordered.handler
+
+import java.nio.file.Files
+
+import rmqordered.auth.{Secret, Signature}
+import rmqordered.handler.TestClient._
+import rmqordered.protocol.{Body, ExtFields, RemotingCommand, RequestCode, ResponseCode}
+import rmqordered.store.StoreFixture
+import rmqordered.util.Json
+
+class AccessGuardSuite extends BrokerSuite {
+  private val acl = """
+    |user.root.secret=root-secret
+    |user.root.admin=true
+    |user.app.secret=app-secret
+    |user.app.topic.in=SUB
+    |user.app.topic.out=PUB
+    |user.app.group.g=SUB
+    |user.app.kv.sinks=PUB|SUB
+    |""".stripMargin
+
+  override def settings: Map[String, String] = {
+    val file = StoreFixture.temporaryFolder().resolve("acl.conf")
+    Map("aclFile" -> Files.writeString(file, acl).toString)
+  }
+
+  /** Sends requests as a user and gives their answers. */
+  private final class As(client: TestClient, user: String, secret: String = "") {
+    def apply(
+        code: Int,
+        fields: Map[String, String],
+        body: Array[Byte] = Array.emptyByteArray
+    ): RemotingCommand = {
+      client.request(code, signed(user, secret, fields, body), body)
+      client.receive()
+    }
+  }
+
+  private def as(client: TestClient, user: String, secret: String = ""): As =
+    new As(client, user, secret)
+
+  private def signed(
+      user: String,
+      secret: String,
+      fields: Map[String, String],
+      body: Array[Byte]
+  ) = {
+    val all = fields + ("AccessKey" -> user)
+    val plain =
+      RemotingCommand(0, "JAVA", 0, 0, 0, None, Some(ExtFields(all.toSeq: _*)), Body(body))
+    val used = if (secret.isEmpty) s"$user-secret" else secret
+    all + ("Signature" -> Signature.of(plain, new Secret(used)))
+  }
+
+  private val topic = Map("readQueueNums" -> "1", "writeQueueNums" -> "1", "perm" -> "6")
+  private val group = Map("consumerGroup" -> "g", "queueId" -> "0")
+
+  private def ready(b: TestBroker): TestClient = {
+    val client = b.connect()
+    Seq("in", "out").foreach { name =>
+      assertEquals(
+        as(client, "root")(RequestCode.UpdateAndCreateTopic, topic + ("topic" -> name)).code,
+        0
+      )
+    }
+    client
+  }
+
+  broker.test("nobody without a good signature is served, whatever is asked") { b =>
+    val client = ready(b)
+    Seq(
+      RequestCode.GetBrokerClusterInfo,
+      RequestCode.HeartBeat,
+      RequestCode.SendMessageV2,
+      31999
+    ).foreach { code =>
+      assertEquals(client.call(code).code, ResponseCode.NoPermission, s"$code")
+      val wrong = as(client, "app", "wrong")(code, Map.empty)
+      assertEquals(wrong.code, ResponseCode.NoPermission, s"$code")
+      assert(!wrong.remark.exists(_.contains("secret")), s"${wrong.remark}")
+    }
+  }
+
+  broker.test("a user publishes and consumes where it may, and is told where it may not") { b =>
+    val client = ready(b)
+    val app = as(client, "app")
+    assertEquals(app(RequestCode.SendMessageV2, sendFields("out", 0), "x".getBytes).code, 0)
+    val refused = app(RequestCode.SendMessageV2, sendFields("in", 0), "x".getBytes)
+    assertEquals(refused.code, ResponseCode.NoPermission)
+    assertEquals(refused.remark, Some("User 'app' has no permission: PUB on topic.in is needed."))
+    assertEquals(
+      app(RequestCode.PullMessage, pullFields("in", 0, 0)).code,
+      ResponseCode.PullNotFound
+    )
+    assertEquals(
+      app(RequestCode.PullMessage, pullFields("out", 0, 0)).code,
+      ResponseCode.NoPermission
+    )
+    assertEquals(
+      app(RequestCode.PullMessage, pullFields("in", 0, 0, "consumerGroup" -> "other")).code,
+      ResponseCode.NoPermission
+    )
+    assertEquals(app(RequestCode.SendMessageV2, sendFields("%RETRY%g", 0), "x".getBytes).code, 0)
+    assertEquals(
+      app(RequestCode.SendMessageV2, sendFields("%RETRY%h", 0), "x".getBytes).code,
+      ResponseCode.NoPermission
+    )
+  }
+
+  broker.test("bodies are looked into: heartbeats and locks of others are refused") { b =>
+    val client = ready(b)
+    val app = as(client, "app")
+    def heartbeatOf(g: String, t: String) =
+      app(RequestCode.HeartBeat, Map.empty, Json.bytes(TestClient.heartbeat("c", g, Seq(t))))
+    assertEquals(heartbeatOf("h", "in").code, ResponseCode.NoPermission)
+    assertEquals(heartbeatOf("g", "out").code, ResponseCode.NoPermission)
+    assertEquals(heartbeatOf("g", "in").code, RequestCode.NotifyConsumerIdsChanged)
+    assertEquals(client.receive().code, 0)
+    def lockOf(g: String, t: String) =
+      app(RequestCode.LockBatchMq, Map.empty, Json.bytes(lockBody("c", g, t, Seq(0)))).code
+    assertEquals(
+      (lockOf("g", "in"), lockOf("g", "out"), lockOf("h", "in")),
+      (0, ResponseCode.NoPermission, ResponseCode.NoPermission)
+    )
+    assertEquals(
+      app(RequestCode.HeartBeat, Map.empty, "{".getBytes).code,
+      ResponseCode.InvalidParameter
+    )
+  }
+
+  broker.test("administration is for administrators, and so is what nobody has thought of") { b =>
+    val client = ready(b)
+    val app = as(client, "app")
+    assertEquals(
+      app(RequestCode.UpdateAndCreateTopic, topic + ("topic" -> "new")).code,
+      ResponseCode.NoPermission
+    )
+    assertEquals(
+      app(RequestCode.DeleteTopicInBroker, Map("topic" -> "out")).code,
+      ResponseCode.NoPermission
+    )
+    assertEquals(app(RequestCode.GetQueueLeases, Map.empty).code, ResponseCode.NoPermission)
+    assertEquals(app(RequestCode.GetQueueLeases, group).code, 0)
+    assertEquals(app(31999, Map.empty).code, ResponseCode.NoPermission)
+    assertEquals(as(client, "root")(31999, Map.empty).code, ResponseCode.RequestCodeNotSupported)
+    val kv = Map("namespace" -> "sinks", "key" -> "k", "value" -> "v")
+    assertEquals(app(RequestCode.PutKvConfig, kv).code, 0)
+    assertEquals(
+      app(RequestCode.PutKvConfig, kv + ("namespace" -> "other")).code,
+      ResponseCode.NoPermission
+    )
+  }
+
+  broker.test("a one-way request that is denied does nothing and is not answered") { b =>
+    val client = ready(b)
+    as(
+      client,
+      "app"
+    )(RequestCode.HeartBeat, Map.empty, Json.bytes(TestClient.heartbeat("c", "g", Seq("in"))))
+    client.receive()
+    val commit = group ++ Map("topic" -> "in", "commitOffset" -> "5")
+    client.request(RequestCode.UpdateConsumerOffset, commit, flag = RemotingCommand.OneWayFlag)
+    assert(!client.hasAnswer)
+    val query = group + ("topic" -> "in")
+    assertEquals(
+      as(client, "app")(RequestCode.QueryConsumerOffset, query).code,
+      ResponseCode.QueryNotFound
+    )
+    client.request(
+      RequestCode.UpdateConsumerOffset,
+      signed("app", "", commit, Array.emptyByteArray),
+      flag = RemotingCommand.OneWayFlag
+    )
+    assertEquals(as(client, "app")(RequestCode.QueryConsumerOffset, query).ext("offset"), Some("5"))
+  }
+}
