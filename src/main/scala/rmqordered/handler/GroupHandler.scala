@@ -59,7 +59,7 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
       key = QueueKey(name, queueId)
     } yield identity.messageQueue(key) -> queueStats(group, key)
     val rest = Json.obj().put("consumeTps", 0.0)
-    call.answer(Bodies.queueTable(call.command.language, "offsetTable", table, rest))
+    call.answer(Bodies.queueTable("offsetTable", table, rest))
   }
 
   /** As AdminBrokerProcessor: topics the live group does not subscribe to are left out. */

@@ -183,6 +183,18 @@ object TestClient {
 
   def json(command: RemotingCommand): ObjectNode = Json.parseObject(command.body.toArray)
 
+  /** A table keyed by queues, whose bare object keys become texts: strict JSON, which can be parsed. */
+  def queueTable(command: RemotingCommand): ObjectNode = {
+    val text = """[{,](\{[^{}]*\}):""".r.replaceAllIn(
+      new String(command.body.toArray),
+      found => {
+        val key = found.group(1).replace("\"", "\\\"")
+        java.util.regex.Matcher.quoteReplacement(s"${found.matched.head}\"$key\":")
+      }
+    )
+    Json.parseObject(text.getBytes).get("offsetTable").asInstanceOf[ObjectNode]
+  }
+
   def records(command: RemotingCommand): Seq[DecodedRecord] = {
     val bytes = java.nio.ByteBuffer.wrap(command.body.toArray)
     Iterator
