@@ -28,8 +28,11 @@ object Failures {
   def unsupported(code: Int): Refusal =
     new Refusal(ResponseCode.RequestCodeNotSupported, s"Request code $code is not supported by this broker.")
 
-  def notYet(code: Int, what: String): Refusal =
-    new Refusal(ResponseCode.RequestCodeNotSupported, s"Request code $code ($what) is not supported yet.")
+  def unsupported(code: Int, what: String): Refusal =
+    new Refusal(
+      ResponseCode.RequestCodeNotSupported,
+      s"Request code $code is not supported by this broker: $what."
+    )
 
   def busy: Refusal =
     new Refusal(ResponseCode.SystemBusy, "[OVERLOAD]the broker's request queue is full, retry later")

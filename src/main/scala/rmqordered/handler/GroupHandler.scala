@@ -3,6 +3,8 @@ package rmqordered.handler
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import scala.jdk.CollectionConverters._
+
 import rmqordered.group.{ConsumerGroups, ProducerGroups, SubscriptionGroups}
 import rmqordered.model.{ClientIdentity, Names, QueueKey}
 import rmqordered.offset.{ConsumerOffsets, OffsetKey}
@@ -29,6 +31,28 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
     Names.groupProblem(config.name).foreach(problem => throw Failures.invalid(problem))
     groups.put(config)
     call.answer(Response.ok)
+  }
+
+  /** 225. All or none. */
+  def updateOrCreateAll(call: Call): Unit = {
+    val configs = call.jsonBody
+      .path("groupConfigList")
+      .elements()
+      .asScala
+      .map(SubscriptionGroups.decode)
+      .toSeq
+    configs.flatMap(config => Names.groupProblem(config.name)).headOption.foreach { problem =>
+      throw Failures.invalid(problem)
+    }
+    configs.foreach(groups.put)
+    call.answer(Response.ok)
+  }
+
+  /** 352. */
+  def get(call: Call): Unit = {
+    val group = call.text("group")
+    val config = groups.get(group).getOrElse(throw Failures.groupNotExist(group))
+    call.answer(Response.json(SubscriptionGroups.encode(config)))
   }
 
   /** 201. */

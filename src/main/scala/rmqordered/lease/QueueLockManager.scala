@@ -132,6 +132,33 @@ final class QueueLockManager(
     }
   }
 
+  /**
+   * Ends the epochs of queues whatever their owners think, because their offsets are being reset: the
+   * owners are refused from now on, and whoever locks next, they too, does so under a new epoch.
+   *
+   * @throws java.io.IOException when that could not be recorded; then nothing is changed
+   */
+  def endEpochs(group: String, queues: Seq[MessageQueue]): Unit = synchronized {
+    val ended = for {
+      queue <- queues.distinct
+      key = LeaseKey(group, queue)
+      entry <- entries.get(key)
+      lease <- entry.lease
+    } yield (key, entry, lease)
+    if (ended.nonEmpty) {
+      val changed = ended.map { case (key, entry, _) => key -> Entry(entry.epoch, None) }
+      if (!record(entries ++ changed))
+        throw new IOException(s"the end of a lease could not be recorded in ${file.name}")
+      ended.foreach { case (key, entry, lease) =>
+        entries(key) = Entry(entry.epoch, None)
+        val wall = clock.wallMillis()
+        announce(
+          OwnershipEvent(wall, key, Some(lease.clientId), None, entry.epoch, OwnershipEvent.Reset)
+        )
+      }
+    }
+  }
+
   /** Whether exactly this epoch is live: the fence in front of pulls and commits. */
   def check(group: String, queue: MessageQueue, epoch: Long): EpochCheck = synchronized {
     val now = clock.monotonicMillis()

@@ -7,8 +7,15 @@ import java.util.concurrent.ConcurrentHashMap
 import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
-import rmqordered.model.{QueueKey, TagFilter}
-import rmqordered.protocol.{RecordContent, RecordEnvelope, StoredRecord}
+import rmqordered.model.{MessageFilter, QueueKey}
+import rmqordered.protocol.{
+  DecodedRecord,
+  MessageProperties,
+  RecordContent,
+  RecordEnvelope,
+  RecordReader,
+  StoredRecord
+}
 import rmqordered.util.Clock
 
 /** What became of an append. */
@@ -169,7 +176,7 @@ final class MessageStore(
       val isFull = found.messageCount > 0 &&
         (found.messageCount >= limits.maxMessages || found.byteCount + size > limits.maxBytes)
       if (!isFull) {
-        if (request.filter.matches(tagsCode)) {
+        if (passes(request.filter, commitLogOffset, size, tagsCode)) {
           segment = segmentFor(segment, commitLogOffset)
           found.add(segment, (commitLogOffset - segment.baseOffset).toInt, size)
         }
@@ -181,6 +188,16 @@ final class MessageStore(
     ReadResult(status, next, queue.minOffset, max, found.result())
   }
 
+  private def passes(
+      filter: MessageFilter,
+      commitLogOffset: Long,
+      size: Int,
+      tagsCode: Long
+  ): Boolean =
+    filter.matches(tagsCode) && (!filter.readsProperties || log.record(commitLogOffset, size).exists {
+      record => filter.matchesProperties(MessageProperties.decode(RecordReader.properties(record)))
+    })
+
   private def segmentFor(current: MappedSegment, offset: Long): MappedSegment =
     if (
       current != null && offset >= current.baseOffset && offset < current.baseOffset + current.capacity
@@ -191,15 +208,33 @@ final class MessageStore(
         .getOrElse(throw new IllegalStateException(s"no commit log file holds offset $offset"))
 
   /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
-  def hasMatch(key: QueueKey, start: Long, end: Long, filter: TagFilter): Boolean =
+  def hasMatch(key: QueueKey, start: Long, end: Long, filter: MessageFilter): Boolean =
     Option(queues.get(key)).exists { queue =>
       var found = false
       queue.scan(Math.max(start, queue.minOffset), Math.min(end, queue.maxOffset)) {
-        (_, _, _, tagsCode) =>
-          found = filter.matches(tagsCode)
+        (_, commitLogOffset, size, tagsCode) =>
+          found = passes(filter, commitLogOffset, size, tagsCode)
           !found
       }
       found
+    }
+
+  /** One message of a queue, taken apart. */
+  def record(key: QueueKey, queueOffset: Long): Option[DecodedRecord] =
+    Option(queues.get(key))
+      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
+      .flatMap(queue => recordAt(queue.commitLogOffset(queueOffset)))
+
+  /** The message at a place in the commit log; clients name such places, right or wrong. */
+  def recordAt(commitLogOffset: Long): Option[DecodedRecord] =
+    log.segmentAt(commitLogOffset).flatMap { segment =>
+      RecordReader.read(segment.bytes, (commitLogOffset - segment.baseOffset).toInt) match {
+        case RecordReader.Found(record)
+            if record.position.commitLogOffset == commitLogOffset &&
+              topics.isAlive(record.envelope.topic, commitLogOffset) =>
+          Some(record)
+        case _ => None
+      }
     }
 
   def minOffset(key: QueueKey): Long = Option(queues.get(key)).fold(0L)(_.minOffset)

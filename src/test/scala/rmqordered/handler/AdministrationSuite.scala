@@ -32,9 +32,12 @@ class AdministrationSuite extends BrokerSuite {
     val cluster = json(client.call(RequestCode.GetBrokerClusterInfo))
     assertEquals(cluster.at("/clusterAddrTable/DefaultCluster/0").asText(), "broker-a")
     val all = json(client.call(RequestCode.GetAllTopicListFromNameServer)).get("topicList").toString
-    assertEquals(all, """["DefaultCluster","TBW102","broker-a","t"]""")
+    assertEquals(
+      all,
+      """["DefaultCluster","RMQ_SYS_TRACE_TOPIC","SCHEDULE_TOPIC_XXXX","TBW102","broker-a","rmq_sys_wheel_timer","t"]"""
+    )
     val ofCluster = json(client.call(RequestCode.GetTopicsByCluster, "cluster" -> "DefaultCluster"))
-    assertEquals(ofCluster.get("topicList").size(), 4)
+    assertEquals(ofCluster.get("topicList").size(), 7)
     assertEquals(
       json(client.call(RequestCode.GetTopicsByCluster, "cluster" -> "x")).get("topicList").size(),
       0

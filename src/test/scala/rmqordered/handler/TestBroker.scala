@@ -38,8 +38,9 @@ final class TestBroker(
 
   def connect(): TestClient = new TestClient(this)
 
-  /** Does what the timer would do. */
-  def tick(): Unit = core.periodicTasks.foreach(_.run())
+  /** Does what the timer would do, or only what it does at least so often. */
+  def tick(atLeastEveryMs: Long = Long.MaxValue): Unit =
+    core.periodicTasks.filter(_.everyMs <= atLeastEveryMs).foreach(_.run())
 
   def close(): Unit = {
     core.close()
