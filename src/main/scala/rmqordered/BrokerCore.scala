@@ -18,8 +18,8 @@ import rmqordered.util.Clock
 final case class PeriodicTask(everyMs: Long, run: () => Unit)
 
 /**
- * The broker without its sockets and timers: tables, store and handlers, made and joined here. Tests
- * drive it with their own connections and clock.
+ * The broker without its sockets and timers: tables, store and handlers, made and joined here.
+ * Tests drive it with their own connections and clock.
  *
  * @param worker
  *   serves requests that may wait for a small file to be flushed, one at a time, in order
@@ -172,7 +172,9 @@ object BrokerCore {
   // RocketMQ's TopicConfig gives a topic without settings of its own 16 queues.
   private val ClusterTopicQueues = 16
 
-  /** Topics RocketMQ's brokers own too: the template for new ones, and one per cluster and broker. */
+  /**
+   * Topics RocketMQ's brokers own too: the template for new ones, and one per cluster and broker.
+   */
   private def systemTopics(config: BrokerConfig): Seq[TopicConfig] = {
     val all = Perm.ReadWrite | Perm.Inherit
     val queues = config(Settings.defaultTopicQueueNums)

@@ -30,7 +30,11 @@ object Setting {
       default,
       doc,
       text =>
-        Either.cond(text.matches("[a-zA-Z0-9_-]{1,100}"), text, "1 to 100 of the characters a-z A-Z 0-9 _ -")
+        Either.cond(
+          text.matches("[a-zA-Z0-9_-]{1,100}"),
+          text,
+          "1 to 100 of the characters a-z A-Z 0-9 _ -"
+        )
     )
 
   def flag(name: String, default: Boolean, doc: String): Setting[Boolean] =

@@ -3,8 +3,8 @@ package rmqordered.filter
 import rmqordered.filter.SqlValue.{False, Missing, Text, True, Truth}
 
 /**
- * A parsed expression. Conditions know three answers, true, false and unknown (`Missing`), joined as
- * in SQL and in RocketMQ's filter: a comparison with a property that is not there is unknown.
+ * A parsed expression. Conditions know three answers, true, false and unknown (`Missing`), joined
+ * as in SQL and in RocketMQ's filter: a comparison with a property that is not there is unknown.
  */
 sealed trait SqlExpression {
 
@@ -107,8 +107,11 @@ object SqlExpression {
   }
 
   /** CONTAINS and its kin. Without a text, or with nothing to look for, false even if negated. */
-  final case class TextTest(operand: SqlExpression, sought: String, holds: (String, String) => Boolean)
-      extends SqlCondition {
+  final case class TextTest(
+      operand: SqlExpression,
+      sought: String,
+      holds: (String, String) => Boolean
+  ) extends SqlCondition {
     override def evaluate(properties: Map[String, String]): SqlValue =
       operand.evaluate(properties) match {
         case Text(text) if sought.nonEmpty => Truth(holds(text, sought))

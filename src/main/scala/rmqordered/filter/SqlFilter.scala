@@ -24,7 +24,8 @@ object SqlFilter {
   /** The filter, or a sentence saying what is wrong with the expression. */
   def parse(expression: String): Either[String, SqlFilter] =
     try {
-      if (expression.length > MaxLength) throw new SqlError(s"it has more than $MaxLength characters")
+      if (expression.length > MaxLength)
+        throw new SqlError(s"it has more than $MaxLength characters")
       Right(new SqlFilter(new SqlParser(SqlLexer.tokens(expression)).parse()))
     } catch {
       case error: SqlError =>

@@ -50,7 +50,9 @@ object SqlLexer {
         case found => found
       }
       (SqlToken(SqlToken.Word, text.substring(at, end), at + 1), end)
-    } else if (isDigit(char) || (char == '.' && at + 1 < text.length && isDigit(text.charAt(at + 1))))
+    } else if (
+      isDigit(char) || (char == '.' && at + 1 < text.length && isDigit(text.charAt(at + 1)))
+    )
       numeral(text, at)
     else
       symbols.find(text.startsWith(_, at)) match {
@@ -64,7 +66,8 @@ object SqlLexer {
     val value = new StringBuilder
     @tailrec
     def go(i: Int): Int =
-      if (i >= text.length) throw new SqlError(s"the text that starts at character ${at + 1} has no end")
+      if (i >= text.length)
+        throw new SqlError(s"the text that starts at character ${at + 1} has no end")
       else if (text.charAt(i) != '\'') {
         value.append(text.charAt(i))
         go(i + 1)

@@ -73,7 +73,8 @@ final class SqlParser(tokens: Vector[SqlToken]) {
       case None =>
         val isNegated = takeWord("NOT")
         val found = wordComparison(left, isNegated)
-        if (isNegated && found.isEmpty) throw unexpected("BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH")
+        if (isNegated && found.isEmpty)
+          throw unexpected("BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH")
         found
     }
 
@@ -85,9 +86,14 @@ final class SqlParser(tokens: Vector[SqlToken]) {
         TextTest(left, quoted(), (text, sought) => holds(text, sought) != isNegated)
       }
 
-  private def compare(left: SqlExpression, right: SqlExpression, holds: Int => Boolean): SqlCondition = {
+  private def compare(
+      left: SqlExpression,
+      right: SqlExpression,
+      holds: Int => Boolean
+  ): SqlCondition = {
     Seq(left, right).foreach {
-      case Constant(_: SqlValue.Text) => throw new SqlError("only numbers have an order, texts have none")
+      case Constant(_: SqlValue.Text) =>
+        throw new SqlError("only numbers have an order, texts have none")
       case _: SqlCondition => throw new SqlError("only numbers have an order, conditions have none")
       case _ => ()
     }
@@ -99,7 +105,8 @@ final class SqlParser(tokens: Vector[SqlToken]) {
     if (!takeWord("AND")) throw unexpected("AND")
     val high = unary()
     (low, high) match {
-      case (Constant(a), Constant(b)) if !isNegated && isNumber(a) && isNumber(b) && SqlValue.order(a, b) > 0 =>
+      case (Constant(a), Constant(b))
+          if !isNegated && isNumber(a) && isNumber(b) && SqlValue.order(a, b) > 0 =>
         throw new SqlError("the first value of BETWEEN must not be above the second")
       case _ => ()
     }
@@ -129,7 +136,8 @@ final class SqlParser(tokens: Vector[SqlToken]) {
     token.kind match {
       case SqlToken.Quoted => Constant(SqlValue.Text(token.text))
       case SqlToken.Whole => Constant(SqlValue.Whole(number(token)(_.toLongOption)))
-      case SqlToken.Real => Constant(SqlValue.Real(number(token)(_.toDoubleOption.filter(!_.isInfinite))))
+      case SqlToken.Real =>
+        Constant(SqlValue.Real(number(token)(_.toDoubleOption.filter(!_.isInfinite))))
       case SqlToken.Symbol if token.text == "(" =>
         val inner = or()
         if (!takeSymbol(")")) throw unexpected("')'")

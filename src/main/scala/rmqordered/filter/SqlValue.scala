@@ -1,6 +1,8 @@
 package rmqordered.filter
 
-/** What an expression comes to. Properties are texts; numbers and truths come from the expression. */
+/**
+ * What an expression comes to. Properties are texts; numbers and truths come from the expression.
+ */
 sealed trait SqlValue
 
 object SqlValue {
@@ -31,7 +33,8 @@ object SqlValue {
   /**
    * The order of two present values.
    *
-   * @throws NotComparable when one of them is no number
+   * @throws NotComparable
+   *   when one of them is no number
    */
   def order(left: SqlValue, right: SqlValue): Int = (left, right) match {
     case (Whole(a), Whole(b)) => a.compare(b)

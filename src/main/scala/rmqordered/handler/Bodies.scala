@@ -22,8 +22,8 @@ object Bodies {
       .put("topic", queue.topic)
 
   /**
-   * An answer with a table keyed by message queues. RocketMQ writes such keys as bare objects, which
-   * is not JSON, and its clients from 5.4 on (fastjson2) read nothing else.
+   * An answer with a table keyed by message queues. RocketMQ writes such keys as bare objects,
+   * which is not JSON, and its clients from 5.4 on (fastjson2) read nothing else.
    */
   def queueTable(name: String, table: Seq[(MessageQueue, JsonNode)], rest: ObjectNode): Response =
     Response(ResponseCode.Success, body = Body(queueTableText(name, table, rest).getBytes(UTF_8)))

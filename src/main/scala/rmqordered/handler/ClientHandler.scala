@@ -26,8 +26,9 @@ final class ClientHandler(
 ) {
 
   /**
-   * 34. A client of version 2 sends a fingerprint of its subscriptions; while that does not change it
-   * leaves them out, until it is told that the broker does not have them (`IS_SUB_CHANGE`).
+   *   34. A client of version 2 sends a fingerprint of its subscriptions; while that does not
+   *       change it leaves them out, until it is told that the broker does not have them
+   *       (`IS_SUB_CHANGE`).
    */
   def heartbeat(call: Call): Unit = {
     val body = call.jsonBody

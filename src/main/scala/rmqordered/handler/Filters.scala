@@ -6,7 +6,9 @@ import rmqordered.filter.SqlFilter
 import rmqordered.model.{MessageFilter, Subscription, TagFilter}
 import rmqordered.protocol.ResponseCode
 
-/** Makes filters of subscriptions. SQL expressions come again with every pull and are kept parsed. */
+/**
+ * Makes filters of subscriptions. SQL expressions come again with every pull and are kept parsed.
+ */
 final class Filters(sqlEnabled: Boolean) {
   import Filters._
 

@@ -26,13 +26,15 @@ final class OffsetHandler(
       Option.when(zeroAllowed && isYoung)(0L)
     }
     call.answer(
-      offset(found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first")))
+      offset(
+        found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first"))
+      )
     )
   }
 
   /**
-   * 15. With a lease epoch the commit is fenced and never goes back; without, it is ignored while a
-   * reset is pending, and answered all the same.
+   *   15. With a lease epoch the commit is fenced and never goes back; without, it is ignored while
+   *       a reset is pending, and answered all the same.
    */
   def update(call: Call): Unit = {
     val queue = queueOf(call)
@@ -40,7 +42,8 @@ final class OffsetHandler(
     val committed = call.long("commitOffset")
     groups.get(group).getOrElse(throw Failures.groupNotExist(group))
     if (!store.topics.contains(queue.topic)) throw Failures.topicNotExist(queue.topic)
-    if (committed < 0) throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
+    if (committed < 0)
+      throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
     val key = OffsetKey(group, queue)
     call.optionalLong("leaseEpoch") match {
       case None => offsets.commit(key, committed)

@@ -52,14 +52,16 @@ final class PullHandler(
     val sysFlag = call.int("sysFlag")
     ensureReadable(key, group)
     ensureEpoch(call, group, key)
-    val request = ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
+    val request =
+      ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
     pendingReset(call, OffsetKey(group, key), request.startOffset) match {
       case Some(reset) => call.answer(moved(key, reset))
       case None =>
         val result = store.read(key, request)
         if (isFirst && (sysFlag & CommitOffsetBit) != 0) commit(call, OffsetKey(group, key))
         val waits = isFirst && (sysFlag & SuspendBit) != 0 && isNothingNew(result, request)
-        if (!(waits && park(call, OffsetKey(group, key), request))) call.answer(response(result, request))
+        if (!(waits && park(call, OffsetKey(group, key), request)))
+          call.answer(response(result, request))
     }
   }
 
@@ -130,7 +132,8 @@ final class PullHandler(
       .getOrElse(
         throw new Refusal(
           ResponseCode.SubscriptionNotExist,
-          if (consumers.contains(group)) s"the consumer's subscription not exist, topic ${key.topic}"
+          if (consumers.contains(group))
+            s"the consumer's subscription not exist, topic ${key.topic}"
           else s"the consumer's group info not exist, group $group"
         )
       )
@@ -165,7 +168,8 @@ final class PullHandler(
     val timeout = call.optionalLong("suspendTimeoutMillis").getOrElse(0L)
     val bounded = Math.min(Math.max(timeout, 0L), MaxSuspendMs)
     val deadline = clock.monotonicMillis() + bounded
-    val pull = new ParkedPull(key.queue, key.group, request, call.connection, deadline, () => resume(call))
+    val pull =
+      new ParkedPull(key.queue, key.group, request, call.connection, deadline, () => resume(call))
     val isParked = parked.park(pull)
     // Messages may have come between the read and the parking; their arrival woke nobody.
     if (isParked) onArrival(key.queue)

@@ -38,12 +38,19 @@ final class RelayHandler(
         throw new Refusal(ResponseCode.SystemError, s"The Consumer <$group> <$clientId> not online")
       )
     calls.ask(member.channel, call.command.code, fields, body) {
-      case Right(answer) => call.answer(Response(answer.code, answer.remark, answer.extFields, answer.body))
+      case Right(answer) =>
+        call.answer(Response(answer.code, answer.remark, answer.extFields, answer.body))
       case Left(NoAnswer.TimedOut) =>
-        call.fail(new Refusal(ResponseCode.ConsumeMsgTimeout, s"consumer <$group> <$clientId> Timeout"))
+        call.fail(new Refusal(
+          ResponseCode.ConsumeMsgTimeout,
+          s"consumer <$group> <$clientId> Timeout"
+        ))
       case Left(NoAnswer.Disconnected) =>
         call.fail(
-          new Refusal(ResponseCode.SystemError, s"The Consumer <$group> <$clientId> not online any more")
+          new Refusal(
+            ResponseCode.SystemError,
+            s"The Consumer <$group> <$clientId> not online any more"
+          )
         )
     }
   }

@@ -48,11 +48,16 @@ final class ResetHandler(
       .getOrElse(throw new Refusal(ResponseCode.TopicNotExist, s"Topic $topicName does not exist"))
     if (groups.get(group).isEmpty)
       throw new Refusal(ResponseCode.SubscriptionGroupNotExist, s"Group $group does not exist")
-    val table = if (serverSide) resetHere(call, group, topic) else resetInClients(call, group, topic)
+    val table =
+      if (serverSide) resetHere(call, group, topic) else resetInClients(call, group, topic)
     call.answer(Response(ResponseCode.Success, body = body(table)))
   }
 
-  private def resetHere(call: Call, group: String, topic: TopicConfig): Seq[(MessageQueue, Long)] = {
+  private def resetHere(
+      call: Call,
+      group: String,
+      topic: TopicConfig
+  ): Seq[(MessageQueue, Long)] = {
     val wanted = targets(call, topic)
     if (wanted.isEmpty) throw new Refusal(ResponseCode.SystemError, "No queues to reset.")
     val table = wanted.map { case (key, offset) => identity.messageQueue(key) -> offset }
@@ -71,9 +76,12 @@ final class ResetHandler(
     val queueId = call.optionalInt("queueId").filter(_ >= 0)
     queueId.foreach { id =>
       if (id >= topic.queueNums)
-        throw Failures.invalid(s"queueId[$id] is illegal, topic[${topic.name}] has ${topic.queueNums} queues")
+        throw Failures.invalid(
+          s"queueId[$id] is illegal, topic[${topic.name}] has ${topic.queueNums} queues"
+        )
     }
-    val keys = queueId.fold(0 until topic.readQueueNums)(id => id to id).map(QueueKey(topic.name, _))
+    val keys =
+      queueId.fold(0 until topic.readQueueNums)(id => id to id).map(QueueKey(topic.name, _))
     val offset = call.optionalLong("offset").filter(offset => queueId.isDefined && offset != -1)
     keys.map(key => key -> offset.fold(offsetAt(key, timestamp))(checked(key, _)))
   }
@@ -103,7 +111,10 @@ final class ResetHandler(
       val key = QueueKey(topic.name, queueId)
       val committed = offsets
         .get(OffsetKey(group, key))
-        .getOrElse(throw new Refusal(ResponseCode.SystemError, s"The consumer group <$group> not exist"))
+        .getOrElse(throw new Refusal(
+          ResponseCode.SystemError,
+          s"The consumer group <$group> not exist"
+        ))
       val wanted = offsetAt(key, timestamp)
       identity.messageQueue(key) -> (if (isForced || wanted < committed) wanted else committed)
     }

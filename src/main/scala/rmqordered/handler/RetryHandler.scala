@@ -110,7 +110,9 @@ final class RetryHandler(
     store.append(envelope, Vector(content)) {
       case _: AppendOutcome.Stored => call.answer(Response.ok)
       case AppendOutcome.TooLarge(bytes, limit) =>
-        call.fail(Failures.illegalMessage(s"the message is illegal: $bytes bytes stored, at most $limit allowed"))
+        call.fail(Failures.illegalMessage(
+          s"the message is illegal: $bytes bytes stored, at most $limit allowed"
+        ))
       case AppendOutcome.Unavailable(reason) => call.fail(Failures.unavailable(reason))
     }
   }

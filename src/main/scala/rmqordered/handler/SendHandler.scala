@@ -53,7 +53,8 @@ final class SendHandler(
     val received = MessageProperties.decode(request.properties)
     ensureNoTransaction(request, received)
     val target = QueueKey(topic.name, queueId(request, topic))
-    val actual = Names.groupOfRetryTopic(request.topic).fold(target)(retryTarget(call, request, target, _))
+    val actual =
+      Names.groupOfRetryTopic(request.topic).fold(target)(retryTarget(call, request, target, _))
     val properties = completed(received, actual != target)
     val placed = delays
       .place(actual, properties)
@@ -196,7 +197,9 @@ final class SendHandler(
       )
       call.answer(Response.fields(fields: _*))
     case AppendOutcome.TooLarge(bytes, limit) =>
-      call.fail(Failures.illegalMessage(s"the message is illegal: $bytes bytes stored, at most $limit allowed"))
+      call.fail(Failures.illegalMessage(
+        s"the message is illegal: $bytes bytes stored, at most $limit allowed"
+      ))
     case AppendOutcome.Unavailable(reason) => call.fail(Failures.unavailable(reason))
   }
 }

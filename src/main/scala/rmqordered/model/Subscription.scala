@@ -34,8 +34,8 @@ trait MessageFilter {
 }
 
 /**
- * The broker's half of RocketMQ's tag filter: it compares hash codes only, the consumer compares the
- * strings again. Messages without a tag have code 0.
+ * The broker's half of RocketMQ's tag filter: it compares hash codes only, the consumer compares
+ * the strings again. Messages without a tag have code 0.
  */
 sealed trait TagFilter extends MessageFilter {
   override def readsProperties: Boolean = false

@@ -9,7 +9,8 @@ object MessageId {
   private val OffsetDigits = 16
 
   // Host of 4 or 16 bytes, port, offset, in hexadecimal.
-  private val idLengths = Set(HostAddress.V4Bytes, HostAddress.V6Bytes).map(host => 2 * (host + 4 + 8))
+  private val idLengths =
+    Set(HostAddress.V4Bytes, HostAddress.V6Bytes).map(host => 2 * (host + 4 + 8))
   private val digits = "0123456789ABCDEF".toCharArray
 
   /** The id that says where a message is stored: store host, port, commit log offset. */

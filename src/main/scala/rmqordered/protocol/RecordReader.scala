@@ -65,7 +65,8 @@ object RecordReader {
     val topicAt = bodyLengthAt + 4 + record.getInt(bodyLengthAt)
     val isV1 = record.getInt(StoredRecord.MagicAt) == StoredRecord.MagicV1
     val lengthAt =
-      if (isV1) topicAt + 1 + record.get(topicAt).toInt else topicAt + 2 + record.getShort(topicAt).toInt
+      if (isV1) topicAt + 1 + record.get(topicAt).toInt
+      else topicAt + 2 + record.getShort(topicAt).toInt
     val found = new Array[Byte](record.getShort(lengthAt).toInt)
     record.get(lengthAt + 2, found)
     new String(found, UTF_8)
@@ -98,7 +99,8 @@ object RecordReader {
     val reconsumeTimes = record.getInt
     val preparedTransactionOffset = record.getLong
     val body = bytes(record, record.getInt)
-    val topic = new String(bytes(record, if (isV1) record.get.toInt else record.getShort.toInt), UTF_8)
+    val topic =
+      new String(bytes(record, if (isV1) record.get.toInt else record.getShort.toInt), UTF_8)
     val properties = bytes(record, record.getShort.toInt)
     DecodedRecord(
       record.limit(),

@@ -14,8 +14,8 @@ final case class DelayLimits(levelMs: Vector[Long], maxTimerDelayMs: Long)
 
 /**
  * Reads from a message's properties whether it is to be delivered later, and if so sends it where
- * RocketMQ lets such messages wait: a delay level in `SCHEDULE_TOPIC_XXXX`, queue level - 1, a time of
- * its own in `rmq_sys_wheel_timer`. Where it was meant for is kept in its properties.
+ * RocketMQ lets such messages wait: a delay level in `SCHEDULE_TOPIC_XXXX`, queue level - 1, a time
+ * of its own in `rmq_sys_wheel_timer`. Where it was meant for is kept in its properties.
  *
  * @param hasRoom
  *   whether one more message may wait for a time of its own

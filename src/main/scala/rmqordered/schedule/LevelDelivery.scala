@@ -14,9 +14,9 @@ import rmqordered.store.MessageStore
 import rmqordered.util.{Clock, Json, SmallFile}
 
 /**
- * Delivers messages with a delay level. All messages of a level wait equally long, so that they come
- * due in the order of their queue and one offset per level says how far delivery is. The offsets are
- * RocketMQ's delayOffset.json in strict JSON: `{"offsetTable":{"3":42}}`.
+ * Delivers messages with a delay level. All messages of a level wait equally long, so that they
+ * come due in the order of their queue and one offset per level says how far delivery is. The
+ * offsets are RocketMQ's delayOffset.json in strict JSON: `{"offsetTable":{"3":42}}`.
  *
  * Delivery is at least once: an offset is recorded after its message was stored again, and what a
  * crash kept from being recorded is delivered twice.
@@ -46,7 +46,11 @@ final class LevelDelivery(
       catch {
         case error: IOException =>
           changed = true
-          logger.error("the progress of delayed messages could not be written file={}", file.name, error)
+          logger.error(
+            "the progress of delayed messages could not be written file={}",
+            file.name,
+            error
+          )
       }
     }
   }

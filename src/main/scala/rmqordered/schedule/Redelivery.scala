@@ -38,7 +38,12 @@ final class Redelivery(store: MessageStore) {
         store.append(envelope, Vector(content)) {
           case _: AppendOutcome.Stored => done(true)
           case AppendOutcome.TooLarge(bytes, limit) =>
-            logger.warn("a delayed message is given up bytes={} limit={} at={}", bytes, limit, record.position)
+            logger.warn(
+              "a delayed message is given up bytes={} limit={} at={}",
+              bytes,
+              limit,
+              record.position
+            )
             done(true)
           case AppendOutcome.Unavailable(reason) =>
             logger.warn("a delayed message waits on reason={}", reason)

@@ -18,9 +18,9 @@ import rmqordered.util.{Clock, Json, SmallFile}
  * Delivers messages at a time of their own. They wait in one queue of the log; a heap in memory has
  * the order of their times and is made again from the queue after a start.
  *
- * What was delivered is recorded as a `Progress`: of the messages below `scannedTo`, those due up to
- * `deliveredUpTo` are done, all others are not. So the record stays small however many wait, and a
- * clock that is set back can only repeat deliveries, never lose one.
+ * What was delivered is recorded as a `Progress`: of the messages below `scannedTo`, those due up
+ * to `deliveredUpTo` are done, all others are not. So the record stays small however many wait, and
+ * a clock that is set back can only repeat deliveries, never lose one.
  *
  * Delivery is at least once. No threads: a timer calls `run`. Thread-safe.
  */
@@ -65,7 +65,11 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
       catch {
         case error: IOException =>
           changed = true
-          logger.error("the progress of timed messages could not be written file={}", file.name, error)
+          logger.error(
+            "the progress of timed messages could not be written file={}",
+            file.name,
+            error
+          )
       }
     }
   }

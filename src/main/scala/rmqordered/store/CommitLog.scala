@@ -33,10 +33,12 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
   def maxAppendBytes: Int = segmentBytes - FillerBytes
 
   /**
-   * Appends the records of one request, all or none: the first record's size is written last of all,
-   * so that a process killed in the middle leaves nothing that recovery would take for a record.
+   * Appends the records of one request, all or none: the first record's size is written last of
+   * all, so that a process killed in the middle leaves nothing that recovery would take for a
+   * record.
    *
-   * @throws java.io.IOException when there is no room on the disk; nothing is appended then
+   * @throws java.io.IOException
+   *   when there is no room on the disk; nothing is appended then
    */
   def append(
       envelope: RecordEnvelope,

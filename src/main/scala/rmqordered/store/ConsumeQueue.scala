@@ -9,11 +9,11 @@ import java.nio.file.{Files, Path}
  * i64 commit log offset | i32 record size | i64 tags code      = 20 bytes
  * }}}
  *
- * A unit is written by `append` and becomes visible to readers by `publish`: with synchronous flush a
- * message must not be read before it is durable, or a consumer could be ahead of what survives.
+ * A unit is written by `append` and becomes visible to readers by `publish`: with synchronous flush
+ * a message must not be read before it is durable, or a consumer could be ahead of what survives.
  *
- * Thread-safety: `ensureRoom` and `append` under the store's append lock, `publish` by whoever makes
- * messages durable; readers see units below `maxOffset` only. After a crash the queue is
+ * Thread-safety: `ensureRoom` and `append` under the store's append lock, `publish` by whoever
+ * makes messages durable; readers see units below `maxOffset` only. After a crash the queue is
  * rebuilt from the commit log.
  */
 final class ConsumeQueue(folder: Path, segmentBytes: Int) {
@@ -60,9 +60,12 @@ final class ConsumeQueue(folder: Path, segmentBytes: Int) {
     if (queueOffset > published) published = queueOffset
   }
 
-  def commitLogOffset(queueOffset: Long): Long = at(queueOffset)((segment, i) => segment.bytes.getLong(i))
+  def commitLogOffset(queueOffset: Long): Long =
+    at(queueOffset)((segment, i) => segment.bytes.getLong(i))
 
-  /** Calls `visit(queueOffset, commitLogOffset, size, tagsCode)` until it returns false or `end`. */
+  /**
+   * Calls `visit(queueOffset, commitLogOffset, size, tagsCode)` until it returns false or `end`.
+   */
   def scan(start: Long, end: Long)(visit: UnitVisitor): Unit = {
     var queueOffset = start
     var goOn = true

@@ -10,9 +10,9 @@ import java.nio.{ByteBuffer, MappedByteBuffer}
  * as RocketMQ names its files.
  *
  * Invariants: the file is as long as `capacity` from the start, but disk blocks are claimed step by
- * step by `ensureAllocated`, with ordinary writes of zeroes. A full disk is therefore an IOException
- * there, before any record is touched, and never a memory fault in the middle of one. What lies
- * beyond the last write is zero.
+ * step by `ensureAllocated`, with ordinary writes of zeroes. A full disk is therefore an
+ * IOException there, before any record is touched, and never a memory fault in the middle of one.
+ * What lies beyond the last write is zero.
  *
  * Thread-safety: one writer, guarded by its owner; any number of readers of what the writer has
  * published. The mapping is never taken away under a reader: it goes with the last reference.

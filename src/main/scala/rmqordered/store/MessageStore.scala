@@ -94,8 +94,8 @@ final class MessageStore(
       )
 
   /**
-   * Appends one message, or a batch that lands in consecutive offsets of one queue, all or none. The
-   * topic must have been checked. `done` may be called by this thread or another.
+   * Appends one message, or a batch that lands in consecutive offsets of one queue, all or none.
+   * The topic must have been checked. `done` may be called by this thread or another.
    */
   def append(envelope: RecordEnvelope, contents: Vector[RecordContent])(
       done: AppendOutcome => Unit
@@ -194,7 +194,10 @@ final class MessageStore(
       size: Int,
       tagsCode: Long
   ): Boolean =
-    filter.matches(tagsCode) && (!filter.readsProperties || log.record(commitLogOffset, size).exists {
+    filter.matches(tagsCode) && (!filter.readsProperties || log.record(
+      commitLogOffset,
+      size
+    ).exists {
       record => filter.matchesProperties(MessageProperties.decode(RecordReader.properties(record)))
     })
 
@@ -299,7 +302,8 @@ object MessageStore {
   private def deleteTree(root: Path): Unit =
     if (Files.exists(root)) {
       val paths = Files.walk(root)
-      try paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
+      try
+        paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
       finally paths.close()
     }
 }

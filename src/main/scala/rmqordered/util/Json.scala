@@ -36,7 +36,8 @@ object Json {
   /**
    * Reads a table's file, if it exists.
    *
-   * @throws java.io.IOException naming the file when it does not hold a JSON object
+   * @throws java.io.IOException
+   *   naming the file when it does not hold a JSON object
    */
   def read(file: SmallFile): Option[ObjectNode] =
     file.read().map { content =>
@@ -51,12 +52,14 @@ object Json {
   /**
    * Parses a document whose root is an object.
    *
-   * @throws java.io.IOException when the text is not JSON or its root is not an object
+   * @throws java.io.IOException
+   *   when the text is not JSON or its root is not an object
    */
   def parseObject(content: Array[Byte]): ObjectNode = mapper.readTree(content) match {
     case node: ObjectNode => node
     case other =>
-      val found = if (other == null || other.isMissingNode) "nothing" else other.getNodeType.toString
+      val found =
+        if (other == null || other.isMissingNode) "nothing" else other.getNodeType.toString
       throw new java.io.IOException(s"expected a JSON object, found $found")
   }
 }

@@ -35,7 +35,9 @@ class ClientHandlerSuite extends BrokerSuite {
     assertEquals(members(client), Seq("c1"))
   }
 
-  broker.test("every member hears of a newcomer, of a leaver, of new topics and of a lost connection") { b =>
+  broker.test(
+    "every member hears of a newcomer, of a leaver, of new topics and of a lost connection"
+  ) { b =>
     val (one, two) = (b.connect(), b.connect())
     join(one, "c1", "t")
     join(two, "c2", "t")
@@ -63,14 +65,20 @@ class ClientHandlerSuite extends BrokerSuite {
     join(client, "c1", "t")
     val short = heartbeat("c1", "g", Nil).put("withoutSub", true).put("heartbeatFingerprint", 5)
     assertEquals(client.callJson(RequestCode.HeartBeat, short).code, 0)
-    val groups = json(client.call(RequestCode.QueryTopicConsumeByWho, "topic" -> "t")).get("groupList")
+    val groups =
+      json(client.call(RequestCode.QueryTopicConsumeByWho, "topic" -> "t")).get("groupList")
     assertEquals(groups.toString, """["g"]""")
   }
 
   broker.test("broadcasting members do not hear of each other") { b =>
     val client = b.connect()
     val body = heartbeat("c1", "g", Seq("t"))
-    body.get("consumerDataSet").get(0).asInstanceOf[com.fasterxml.jackson.databind.node.ObjectNode].put("messageModel", "BROADCASTING")
+    body.get(
+      "consumerDataSet"
+    ).get(0).asInstanceOf[com.fasterxml.jackson.databind.node.ObjectNode].put(
+      "messageModel",
+      "BROADCASTING"
+    )
     assertEquals(client.callJson(RequestCode.HeartBeat, body).code, 0)
     assert(!client.hasAnswer)
   }
@@ -110,7 +118,8 @@ class ClientHandlerSuite extends BrokerSuite {
       client.call(RequestCode.GetConsumerConnectionList, "consumerGroup" -> "h").code,
       ResponseCode.ConsumerNotOnline
     )
-    val producers = json(client.call(RequestCode.GetProducerConnectionList, "producerGroup" -> "producers"))
+    val producers =
+      json(client.call(RequestCode.GetProducerConnectionList, "producerGroup" -> "producers"))
     assertEquals(producers.get("connectionSet").size(), 1)
     client.call(RequestCode.UnregisterClient, "clientID" -> "c1", "producerGroup" -> "producers")
     assertEquals(
@@ -146,22 +155,26 @@ class ClientHandlerSuite extends BrokerSuite {
       .put("withoutSub", withoutSub)
   }
 
-  broker.test("a version 2 heartbeat may leave its subscriptions out while the broker has them") { b =>
-    val client = b.connect()
-    client.createTopic("t", 1)
-    def isSubChange(fingerprint: Int, withoutSub: Boolean): Option[String] = {
-      client.request(RequestCode.HeartBeat, body = Json.bytes(heartbeatV2(fingerprint, withoutSub)))
-      // News of the membership may come before the answer.
-      Iterator.continually(client.receive()).find(_.isResponse).flatMap(_.ext("IS_SUB_CHANGE"))
-    }
-    assertEquals(isSubChange(7, withoutSub = true), Some("true"))
-    assertEquals(isSubChange(7, withoutSub = false), Some("true"))
-    assertEquals(isSubChange(7, withoutSub = true), Some("false"))
-    val pull = pullFields("t", 0, 0, "sysFlag" -> "0", "subVersion" -> "1")
-    client.request(RequestCode.PullMessage, pull)
-    assertEquals(client.receive().code, ResponseCode.PullNotFound)
-    assertEquals(isSubChange(8, withoutSub = true), Some("true"))
-    assertEquals(isSubChange(0, withoutSub = false), Some("true"))
+  broker.test("a version 2 heartbeat may leave its subscriptions out while the broker has them") {
+    b =>
+      val client = b.connect()
+      client.createTopic("t", 1)
+      def isSubChange(fingerprint: Int, withoutSub: Boolean): Option[String] = {
+        client.request(
+          RequestCode.HeartBeat,
+          body = Json.bytes(heartbeatV2(fingerprint, withoutSub))
+        )
+        // News of the membership may come before the answer.
+        Iterator.continually(client.receive()).find(_.isResponse).flatMap(_.ext("IS_SUB_CHANGE"))
+      }
+      assertEquals(isSubChange(7, withoutSub = true), Some("true"))
+      assertEquals(isSubChange(7, withoutSub = false), Some("true"))
+      assertEquals(isSubChange(7, withoutSub = true), Some("false"))
+      val pull = pullFields("t", 0, 0, "sysFlag" -> "0", "subVersion" -> "1")
+      client.request(RequestCode.PullMessage, pull)
+      assertEquals(client.receive().code, ResponseCode.PullNotFound)
+      assertEquals(isSubChange(8, withoutSub = true), Some("true"))
+      assertEquals(isSubChange(0, withoutSub = false), Some("true"))
   }
 
   broker.test("members of a broadcasting group are not told of each other") { b =>

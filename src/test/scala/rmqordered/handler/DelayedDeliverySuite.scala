@@ -37,8 +37,11 @@ class DelayedDeliverySuite extends BrokerSuite {
 
   broker.test("each of the 18 levels waits for its time and no longer") { b =>
     val client = ready(b)
-    val seconds = Seq(1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-    seconds.indices.foreach(i => assertEquals(client.send("t", 0, s"level ${i + 1}", level(i + 1)).code, 0))
+    val seconds =
+      Seq(1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+    seconds.indices.foreach(i =>
+      assertEquals(client.send("t", 0, s"level ${i + 1}", level(i + 1)).code, 0)
+    )
     var elapsed = 0L
     seconds.zipWithIndex.foreach { case (wait, i) =>
       b.clock.advance(wait * 1000L - 1 - elapsed)
@@ -50,7 +53,9 @@ class DelayedDeliverySuite extends BrokerSuite {
     assertEquals(delivered(client), (1 to 18).map(n => s"level $n"))
   }
 
-  broker.test("a delayed message waits where RocketMQ lets it wait, and comes with its properties") { b =>
+  broker.test(
+    "a delayed message waits where RocketMQ lets it wait, and comes with its properties"
+  ) { b =>
     val client = ready(b)
     val answer = client.send("t", 1, "x", level(3) + "TAGS\u0001A\u0002TIMER_DELAY_MS\u00011\u0002")
     assertEquals((answer.ext("queueId"), answer.ext("queueOffset")), (Some("1"), Some("0")))
@@ -61,17 +66,25 @@ class DelayedDeliverySuite extends BrokerSuite {
     Eventually { b.tick(); pull(client, "t", 1).code == 0 }
     val came = records(pull(client, "t", 1)).head
     val after = Redelivery.propertiesOf(came)
-    assertEquals((after.get("DELAY"), after.get("TIMER_DELAY_MS"), after("TAGS")), (None, None, "A"))
+    assertEquals(
+      (after.get("DELAY"), after.get("TIMER_DELAY_MS"), after("TAGS")),
+      (None, None, "A")
+    )
     assertEquals(came.envelope.bornTimestamp, waiting.envelope.bornTimestamp)
   }
 
-  broker.test("a level above the last is the last, below the first no delay, and no number is refused") { b =>
+  broker.test(
+    "a level above the last is the last, below the first no delay, and no number is refused"
+  ) { b =>
     val client = ready(b)
     client.send("t", 0, "late", level(99))
     client.send("t", 0, "now", level(0))
     client.send("t", 0, "now too", level(-1))
     assertEquals(delivered(client), Seq("now", "now too"))
-    assertEquals(client.send("t", 0, "x", "DELAY\u0001soon\u0002").code, ResponseCode.MessageIllegal)
+    assertEquals(
+      client.send("t", 0, "x", "DELAY\u0001soon\u0002").code,
+      ResponseCode.MessageIllegal
+    )
     advance(b, client, 7200000, 3)
     assertEquals(delivered(client).last, "late")
   }
@@ -99,8 +112,9 @@ class DelayedDeliverySuite extends BrokerSuite {
     val client = ready(b)
     val threeDays = 3 * 86400
     assertEquals(client.send("t", 0, "x", s"TIMER_DELAY_SEC\u0001$threeDays\u0002").code, 0)
-    Seq(s"TIMER_DELAY_SEC\u0001${threeDays + 1}\u0002", "TIMER_DELAY_MS\u0001soon\u0002").foreach { p =>
-      assertEquals(client.send("t", 0, "x", p).code, ResponseCode.MessageIllegal)
+    Seq(s"TIMER_DELAY_SEC\u0001${threeDays + 1}\u0002", "TIMER_DELAY_MS\u0001soon\u0002").foreach {
+      p =>
+        assertEquals(client.send("t", 0, "x", p).code, ResponseCode.MessageIllegal)
     }
     val overflow = s"TIMER_DELAY_SEC\u0001${Long.MaxValue}\u0002"
     assertEquals(client.send("t", 0, "x", overflow).code, ResponseCode.MessageIllegal)
@@ -113,17 +127,18 @@ class DelayedDeliverySuite extends BrokerSuite {
     }
   }
 
-  broker.test("a message whose topic is deleted meanwhile is given up, those behind it are not") { b =>
-    val client = ready(b)
-    client.createTopic("gone", 1)
-    client.send("gone", 0, "lost", level(1))
-    client.send("t", 0, "kept", level(1))
-    client.send("gone", 0, "lost", "TIMER_DELAY_MS\u0001500\u0002")
-    client.send("t", 0, "kept too", "TIMER_DELAY_MS\u00011500\u0002")
-    client.call(RequestCode.DeleteTopicInBroker, "topic" -> "gone")
-    advance(b, client, 1000, 1)
-    advance(b, client, 500, 2)
-    assertEquals(delivered(client), Seq("kept", "kept too"))
+  broker.test("a message whose topic is deleted meanwhile is given up, those behind it are not") {
+    b =>
+      val client = ready(b)
+      client.createTopic("gone", 1)
+      client.send("gone", 0, "lost", level(1))
+      client.send("t", 0, "kept", level(1))
+      client.send("gone", 0, "lost", "TIMER_DELAY_MS\u0001500\u0002")
+      client.send("t", 0, "kept too", "TIMER_DELAY_MS\u00011500\u0002")
+      client.call(RequestCode.DeleteTopicInBroker, "topic" -> "gone")
+      advance(b, client, 1000, 1)
+      advance(b, client, 500, 2)
+      assertEquals(delivered(client), Seq("kept", "kept too"))
   }
 
   broker.test("a clock that is set back does not hold a level's messages for ever") { b =>
@@ -147,7 +162,10 @@ class DelayedDeliverySuite extends BrokerSuite {
     second.tick()
     assertEquals(delivered(again), Seq("level soon", "timer soon"))
     advance(second, again, 9000, 4)
-    assertEquals(delivered(again).sorted, Seq("level late", "level soon", "timer late", "timer soon"))
+    assertEquals(
+      delivered(again).sorted,
+      Seq("level late", "level soon", "timer late", "timer soon")
+    )
     second.close()
   }
 
@@ -188,7 +206,8 @@ class DelayedDeliverySuite extends BrokerSuite {
 }
 
 class DelaySettingsSuite extends BrokerSuite {
-  override def settings: Map[String, String] = Map("messageDelayLevel" -> "2s 1m", "timerMaxWaiting" -> "2")
+  override def settings: Map[String, String] =
+    Map("messageDelayLevel" -> "2s 1m", "timerMaxWaiting" -> "2")
 
   broker.test("the levels and the number of messages with a time of their own are settings") { b =>
     val client = b.connect()

@@ -38,9 +38,16 @@ class RelayHandlerSuite extends BrokerSuite {
     assertEquals(asked.ext("brokerName"), Some("broker-a"))
     b.core.received(RemotingCommand.response(asked.opaque, 0, Some("done")), client)
     assertEquals(admin.receive().remark, Some("done"))
-    Seq("nonsense", "7F0000010000269400000000000000FF", "7F00000100002694ZZZZZZZZZZZZZZZZ").foreach { wrong =>
+    Seq(
+      "nonsense",
+      "7F0000010000269400000000000000FF",
+      "7F00000100002694ZZZZZZZZZZZZZZZZ"
+    ).foreach { wrong =>
       val fields = about :+ ("msgId" -> wrong)
-      assertEquals(admin.call(RequestCode.ConsumeMessageDirectly, fields: _*).code, ResponseCode.SystemError)
+      assertEquals(
+        admin.call(RequestCode.ConsumeMessageDirectly, fields: _*).code,
+        ResponseCode.SystemError
+      )
     }
   }
 
@@ -57,7 +64,10 @@ class RelayHandlerSuite extends BrokerSuite {
     admin.request(RequestCode.GetConsumerRunningInfo, about.toMap)
     client.disconnect()
     assertEquals(admin.receive().code, ResponseCode.SystemError)
-    assertEquals(admin.call(RequestCode.GetConsumerRunningInfo, about: _*).code, ResponseCode.SystemError)
+    assertEquals(
+      admin.call(RequestCode.GetConsumerRunningInfo, about: _*).code,
+      ResponseCode.SystemError
+    )
   }
 
   broker.test("groups can be made many at once and described one by one") { b =>

@@ -24,18 +24,33 @@ class ResetHandlerSuite extends BrokerSuite {
   private def reset(client: TestClient, fields: (String, String)*): RemotingCommand =
     client.call(
       RequestCode.InvokeBrokerToResetOffset,
-      (Map("topic" -> "t", "group" -> "g", "timestamp" -> "-1", "isForce" -> "true") ++ fields).toSeq: _*
+      (Map(
+        "topic" -> "t",
+        "group" -> "g",
+        "timestamp" -> "-1",
+        "isForce" -> "true"
+      ) ++ fields).toSeq: _*
     )
 
   private def commit(client: TestClient, offset: Long, extra: (String, String)*): RemotingCommand =
     client.call(
       RequestCode.UpdateConsumerOffset,
-      Seq("consumerGroup" -> "g", "topic" -> "t", "queueId" -> "0", "commitOffset" -> s"$offset") ++ extra: _*
+      Seq(
+        "consumerGroup" -> "g",
+        "topic" -> "t",
+        "queueId" -> "0",
+        "commitOffset" -> s"$offset"
+      ) ++ extra: _*
     )
 
   private def committed(client: TestClient): Option[String] =
     client
-      .call(RequestCode.QueryConsumerOffset, "consumerGroup" -> "g", "topic" -> "t", "queueId" -> "0")
+      .call(
+        RequestCode.QueryConsumerOffset,
+        "consumerGroup" -> "g",
+        "topic" -> "t",
+        "queueId" -> "0"
+      )
       .ext("offset")
 
   private def pull(client: TestClient, start: Long, extra: (String, String)*): RemotingCommand = {
@@ -60,7 +75,10 @@ class ResetHandlerSuite extends BrokerSuite {
     assertEquals(commit(client, 5).code, 0)
     assertEquals(committed(client), Some("1"))
     val moved = pull(client, 5, "sysFlag" -> "5", "commitOffset" -> "5")
-    assertEquals((moved.code, moved.ext("nextBeginOffset")), (ResponseCode.PullOffsetMoved, Some("1")))
+    assertEquals(
+      (moved.code, moved.ext("nextBeginOffset")),
+      (ResponseCode.PullOffsetMoved, Some("1"))
+    )
     assertEquals(committed(client), Some("1"))
     assertEquals(bodies(pull(client, 1)).head, "m1")
     commit(client, 3)
@@ -96,22 +114,29 @@ class ResetHandlerSuite extends BrokerSuite {
     assertEquals(commit(client, 3, "leaseEpoch" -> "2").code, 0)
     assertEquals(committed(client), Some("3"))
     val history = json(client.call(RequestCode.GetQueueLeases)).get("history")
-    assertEquals((0 until history.size()).map(history.get(_).get("reason").asText()), Seq("granted", "reset", "granted"))
+    assertEquals(
+      (0 until history.size()).map(history.get(_).get("reason").asText()),
+      Seq("granted", "reset", "granted")
+    )
   }
 
-  broker.test("a fenced pull elsewhere than at the reset offset is told that the offset moved") { b =>
-    val client = ready(b)
-    reset(client, "queueId" -> "0", "offset" -> "2")
-    client.lock("c1", "g", "t", 0)
-    assertEquals(pull(client, 5, "leaseEpoch" -> "1").code, ResponseCode.PullOffsetMoved)
-    assertEquals(pull(client, 5, "leaseEpoch" -> "1").code, ResponseCode.PullNotFound)
+  broker.test("a fenced pull elsewhere than at the reset offset is told that the offset moved") {
+    b =>
+      val client = ready(b)
+      reset(client, "queueId" -> "0", "offset" -> "2")
+      client.lock("c1", "g", "t", 0)
+      assertEquals(pull(client, 5, "leaseEpoch" -> "1").code, ResponseCode.PullOffsetMoved)
+      assertEquals(pull(client, 5, "leaseEpoch" -> "1").code, ResponseCode.PullNotFound)
   }
 
   broker.test("a long poll of the group hears of the reset at once, those of others go on") { b =>
     val client = ready(b)
     val other = b.connect()
     client.request(RequestCode.PullMessage, pullFields("t", 0, 5, "sysFlag" -> "6"))
-    other.request(RequestCode.PullMessage, pullFields("t", 0, 5, "sysFlag" -> "6", "consumerGroup" -> "h"))
+    other.request(
+      RequestCode.PullMessage,
+      pullFields("t", 0, 5, "sysFlag" -> "6", "consumerGroup" -> "h")
+    )
     val admin = b.connect()
     reset(admin, "queueId" -> "0", "offset" -> "3")
     assertEquals(client.receive().ext("nextBeginOffset"), Some("3"))

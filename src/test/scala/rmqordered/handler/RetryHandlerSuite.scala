@@ -5,7 +5,9 @@ import rmqordered.protocol.{DecodedRecord, RemotingCommand, RequestCode, Respons
 import rmqordered.schedule.Redelivery
 import rmqordered.util.{Eventually, Json}
 
-/** Messages given back by a concurrent consumer (36): retried later and later, then dead letters. */
+/**
+ * Messages given back by a concurrent consumer (36): retried later and later, then dead letters.
+ */
 class RetryHandlerSuite extends BrokerSuite {
 
   private def pull(client: TestClient, topic: String, queueId: Int = 0): RemotingCommand = {
@@ -16,7 +18,11 @@ class RetryHandlerSuite extends BrokerSuite {
   private def last(client: TestClient, topic: String, queueId: Int = 0): Option[DecodedRecord] =
     records(pull(client, topic, queueId)).lastOption
 
-  private def giveBack(client: TestClient, record: DecodedRecord, extra: (String, String)*): RemotingCommand =
+  private def giveBack(
+      client: TestClient,
+      record: DecodedRecord,
+      extra: (String, String)*
+  ): RemotingCommand =
     client.call(
       RequestCode.ConsumerSendMsgBack,
       Seq(
@@ -35,7 +41,12 @@ class RetryHandlerSuite extends BrokerSuite {
     (client, last(client, "t").get)
   }
 
-  private def afterDelay(b: TestBroker, client: TestClient, millis: Long, times: Int): DecodedRecord = {
+  private def afterDelay(
+      b: TestBroker,
+      client: TestClient,
+      millis: Long,
+      times: Int
+  ): DecodedRecord = {
     b.clock.advance(millis - 1)
     b.tick()
     assertEquals(records(pull(client, "%RETRY%g")).length, times - 1)
@@ -53,7 +64,10 @@ class RetryHandlerSuite extends BrokerSuite {
     val properties = Redelivery.propertiesOf(retried)
     assertEquals(properties("RETRY_TOPIC"), "t")
     assertEquals(properties("ORIGIN_MESSAGE_ID"), "7F000001000026940000000000000000")
-    assertEquals((properties("TAGS"), properties("UNIQ_KEY"), properties.get("DELAY")), ("A", "U1", None))
+    assertEquals(
+      (properties("TAGS"), properties("UNIQ_KEY"), properties.get("DELAY")),
+      ("A", "U1", None)
+    )
   }
 
   broker.test("each further time waits for a level more, and the origin is not forgotten") { b =>
@@ -102,7 +116,11 @@ class RetryHandlerSuite extends BrokerSuite {
   broker.test("an offset where no message is, or of a deleted topic, is refused") { b =>
     val (client, original) = ready(b)
     Seq("-1", "1", "999999999999").foreach { offset =>
-      assertEquals(giveBack(client, original, "offset" -> offset).code, ResponseCode.SystemError, offset)
+      assertEquals(
+        giveBack(client, original, "offset" -> offset).code,
+        ResponseCode.SystemError,
+        offset
+      )
     }
     client.call(RequestCode.DeleteTopicInBroker, "topic" -> "t")
     assertEquals(giveBack(client, original).code, ResponseCode.SystemError)

@@ -44,7 +44,12 @@ class SendHandlerSuite extends BrokerSuite {
     val properties = propertiesOf(client, "t", 0)
     assertEquals(
       properties - "UNIQ_KEY",
-      Map("KEYS" -> "k", "CLUSTER" -> "DefaultCluster", "MSG_REGION" -> "DefaultRegion", "TRACE_ON" -> "true")
+      Map(
+        "KEYS" -> "k",
+        "CLUSTER" -> "DefaultCluster",
+        "MSG_REGION" -> "DefaultRegion",
+        "TRACE_ON" -> "true"
+      )
     )
     assertEquals(properties("UNIQ_KEY").length, 32)
   }
@@ -100,7 +105,10 @@ class SendHandlerSuite extends BrokerSuite {
     assertEquals(client.send("t", 0, "").code, ResponseCode.MessageIllegal)
     client.request(RequestCode.SendMessageV2, sendFields("t", 0), new Array[Byte](4194305))
     assertEquals(client.receive().code, ResponseCode.MessageIllegal)
-    assertEquals(client.send("t", 0, "x", "k\u0001" + "v" * 32760 + "\u0002").code, ResponseCode.MessageIllegal)
+    assertEquals(
+      client.send("t", 0, "x", "k\u0001" + "v" * 32760 + "\u0002").code,
+      ResponseCode.MessageIllegal
+    )
     client.request(RequestCode.SendMessageV2, sendFields("t", 0), new Array[Byte](4194304))
     assertEquals(client.receive().code, 0)
   }
@@ -157,7 +165,11 @@ class SendHandlerSuite extends BrokerSuite {
     val client = b.connect()
     assertEquals(client.send("%RETRY%g", 0, "again").code, 0)
     assertEquals(bodies(pull(client, "%RETRY%g", 0)), Seq("again"))
-    client.request(RequestCode.SendMessageV2, sendFields("%RETRY%g", 0) ++ Map("j" -> "3", "l" -> "2"), "over".getBytes)
+    client.request(
+      RequestCode.SendMessageV2,
+      sendFields("%RETRY%g", 0) ++ Map("j" -> "3", "l" -> "2"),
+      "over".getBytes
+    )
     assertEquals(client.receive().code, 0)
     assertEquals(bodies(pull(client, "%DLQ%g", 0)), Seq("over"))
   }
@@ -166,14 +178,15 @@ class SendHandlerSuite extends BrokerSuite {
 class SendWithoutAutoCreationSuite extends BrokerSuite {
   override def settings: Map[String, String] = Map("autoCreateTopicEnable" -> "false")
 
-  broker.test("without auto-creation an unknown topic is refused and the template has no route") { b =>
-    val client = b.connect()
-    val answer = client.send("t", 0, "x")
-    assertEquals(answer.code, ResponseCode.TopicNotExist)
-    assertEquals(answer.remark, Some("topic[t] not exist, apply first please!"))
-    assertEquals(
-      client.call(RequestCode.GetRouteInfoByTopic, "topic" -> "TBW102").code,
-      ResponseCode.TopicNotExist
-    )
+  broker.test("without auto-creation an unknown topic is refused and the template has no route") {
+    b =>
+      val client = b.connect()
+      val answer = client.send("t", 0, "x")
+      assertEquals(answer.code, ResponseCode.TopicNotExist)
+      assertEquals(answer.remark, Some("topic[t] not exist, apply first please!"))
+      assertEquals(
+        client.call(RequestCode.GetRouteInfoByTopic, "topic" -> "TBW102").code,
+        ResponseCode.TopicNotExist
+      )
   }
 }

@@ -5,7 +5,8 @@ import rmqordered.protocol.{RequestCode, ResponseCode}
 
 /** Pulls with an SQL92 filter. */
 class SqlPullSuite extends BrokerSuite {
-  private val sql = Seq("expressionType" -> "SQL92", "subscription" -> "colour = 'red' AND size > 5")
+  private val sql =
+    Seq("expressionType" -> "SQL92", "subscription" -> "colour = 'red' AND size > 5")
 
   private def send(client: TestClient, body: String, colour: String, size: Int): Unit = {
     val _ = client.send("t", 0, body, s"colour\u0001$colour\u0002size\u0001$size\u0002")

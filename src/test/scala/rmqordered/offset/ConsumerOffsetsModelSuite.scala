@@ -7,8 +7,8 @@ import rmqordered.model.QueueKey
 import rmqordered.util.{ManualClock, MemoryFile}
 
 /**
- * The offsets against a naive model: random commits, resets, pulls that take them, removals, flushes
- * by a clock that jumps, disk failures and restarts. A failing seed is printed.
+ * The offsets against a naive model: random commits, resets, pulls that take them, removals,
+ * flushes by a clock that jumps, disk failures and restarts. A failing seed is printed.
  */
 class ConsumerOffsetsModelSuite extends munit.FunSuite {
   private val keys = for (group <- Vector("g", "h"); topic <- Vector("t", "u"); queue <- 0 to 1)
@@ -22,7 +22,8 @@ class ConsumerOffsetsModelSuite extends munit.FunSuite {
 
     def get(key: OffsetKey): Option[Long] = pending.get(key).orElse(committed.get(key))
 
-    def commit(key: OffsetKey, offset: Long): Unit = if (!pending.contains(key)) committed(key) = offset
+    def commit(key: OffsetKey, offset: Long): Unit =
+      if (!pending.contains(key)) committed(key) = offset
 
     def commitForward(key: OffsetKey, offset: Long): Boolean = {
       pending.remove(key)
@@ -76,7 +77,8 @@ class ConsumerOffsetsModelSuite extends munit.FunSuite {
         case 6 if random.nextInt(5) == 0 =>
           offsets.removeTopic(key.queue.topic)
           model.remove(_.queue.topic == key.queue.topic)
-        case 7 => if (random.nextBoolean()) clock.advance(random.nextInt(9000).toLong) else clock.setBack(5000)
+        case 7 => if (random.nextBoolean()) clock.advance(random.nextInt(9000).toLong)
+          else clock.setBack(5000)
         case 8 =>
           offsets = new ConsumerOffsets(file)
           model.crash()
@@ -93,7 +95,8 @@ class ConsumerOffsetsModelSuite extends munit.FunSuite {
         file.isBroken = false
       }
       keys.foreach(key => assertEquals(offsets.get(key), model.get(key), clue))
-      val topics = (model.committed.keySet ++ model.pending.keySet).filter(_.group == "g").map(_.queue.topic)
+      val topics =
+        (model.committed.keySet ++ model.pending.keySet).filter(_.group == "g").map(_.queue.topic)
       assertEquals(offsets.topicsOf("g"), topics.toSet, clue)
     }
   }

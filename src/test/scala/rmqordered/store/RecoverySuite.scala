@@ -23,7 +23,12 @@ class RecoverySuite extends munit.FunSuite {
     (fixture, offsets)
   }
 
-  private def overwrite(fixture: StoreFixture, at: Long, bytes: Array[Byte], file: Long = 0L): Unit = {
+  private def overwrite(
+      fixture: StoreFixture,
+      at: Long,
+      bytes: Array[Byte],
+      file: Long = 0L
+  ): Unit = {
     val channel = Files.newByteChannel(fixture.segment(file), StandardOpenOption.WRITE)
     try {
       channel.position(at)
@@ -39,7 +44,11 @@ class RecoverySuite extends munit.FunSuite {
     val bytes = Files.readAllBytes(fixture.segment(0))
     val lastSize = ByteBuffer.wrap(bytes).getInt(offsets.last.toInt)
     Seq(1, 4, 8, 20, 60, lastSize - 12).foreach { kept =>
-      overwrite(fixture, offsets.last, bytes.slice(offsets.last.toInt, offsets.last.toInt + lastSize))
+      overwrite(
+        fixture,
+        offsets.last,
+        bytes.slice(offsets.last.toInt, offsets.last.toInt + lastSize)
+      )
       overwrite(fixture, offsets.last + kept, new Array[Byte](lastSize - kept))
       fixture.use { opened =>
         assertEquals(opened.bodies("orders", 0), sent.init, s"with $kept bytes left")
@@ -90,7 +99,10 @@ class RecoverySuite extends munit.FunSuite {
     }
     overwrite(fixture, 4L, Array[Byte](1, 2, 3, 4))
     val problem = intercept[StoreError](fixture.open()).getMessage
-    assert(problem.contains("00000000000000000000") && problem.contains("damaged at byte 0"), problem)
+    assert(
+      problem.contains("00000000000000000000") && problem.contains("damaged at byte 0"),
+      problem
+    )
   }
 
   test("a missing file in the middle stops the broker") {

@@ -76,7 +76,9 @@ class TablesSuite extends munit.FunSuite {
   test("a data directory belongs to one broker at a time") {
     val folder = StoreFixture.temporaryFolder()
     val first = DataDirectory.open(folder)
-    assert(intercept[StoreError](DataDirectory.open(folder)).getMessage.contains("in use by another"))
+    assert(
+      intercept[StoreError](DataDirectory.open(folder)).getMessage.contains("in use by another")
+    )
     first.close()
     DataDirectory.open(folder).close()
   }

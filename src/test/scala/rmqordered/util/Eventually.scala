@@ -11,7 +11,8 @@ object Eventually {
   def apply(condition: => Boolean): Unit = {
     val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(DeadlineSeconds)
     while (!condition) {
-      if (System.nanoTime() > deadline) throw new AssertionError("a condition did not come true in time")
+      if (System.nanoTime() > deadline)
+        throw new AssertionError("a condition did not come true in time")
       Thread.`yield`()
     }
   }
