@@ -113,9 +113,11 @@ object SqlExpression {
       holds: (String, String) => Boolean
   ) extends SqlCondition {
     override def evaluate(properties: Map[String, String]): SqlValue =
-      operand.evaluate(properties) match {
-        case Text(text) if sought.nonEmpty => Truth(holds(text, sought))
-        case _ => False
-      }
+      if (sought.isEmpty) False
+      else
+        operand.evaluate(properties) match {
+          case Text(text) => Truth(holds(text, sought))
+          case _ => False
+        }
   }
 }

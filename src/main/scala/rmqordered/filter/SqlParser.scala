@@ -53,7 +53,11 @@ final class SqlParser(tokens: Vector[SqlToken]) {
       case ConstantCondition(SqlValue.Missing) => throw new SqlError("NULL is asked for by IS NULL")
       case _ => ()
     }
-    Equal(left, right)
+    (left, right) match {
+      case (_: ConstantCondition, _: Constant) =>
+        throw new SqlError("TRUE and FALSE are no text and no number")
+      case _ => Equal(left, right)
+    }
   }
 
   private def comparison(): SqlExpression = {

@@ -20,12 +20,18 @@ object SqlValue {
   /** Two values that have no order, such as the text `abc` and a number. Carries no stack. */
   final class NotComparable extends Exception(null, null, false, false)
 
-  /** Whether two present values are equal; a text is read as whatever it is compared with. */
+  /**
+   * Whether two present values are equal; a text is read as whatever it is compared with.
+   *
+   * @throws NotComparable
+   *   when it cannot be read so
+   */
   def areEqual(left: SqlValue, right: SqlValue): Boolean = (left, right) match {
     case (Text(a), Text(b)) => a == b
     case (Truth(a), Truth(b)) => a == b
     case (Text(a), Truth(b)) => a.equalsIgnoreCase("true") == b
-    case (Truth(a), Text(b)) => b.equalsIgnoreCase("true") == a
+    // The same the other way round is an error in RocketMQ, and so is no match.
+    case (_: Truth, _: Text) => throw new NotComparable
     case (_: Truth, _) | (_, _: Truth) => false
     case _ => order(left, right) == 0
   }

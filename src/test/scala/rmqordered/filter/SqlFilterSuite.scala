@@ -111,7 +111,7 @@ class SqlFilterSuite extends munit.FunSuite {
   test("values without an order make the whole expression fail for that message") {
     expect(false)("b > 5", "b = 5", "b > 5 OR a = 5", "a > b", "price = 12")
     // RocketMQ reads a text as the kind of number it is compared with, and 12.5 is no whole one.
-    expect(false)("price > 12", "price <> 12")
+    expect(false)("price > 12", "price <> 12", "TRUE = vip", "FALSE <> vip")
   }
 
   test("what is no condition is refused with a sentence that says where") {
@@ -125,6 +125,7 @@ class SqlFilterSuite extends munit.FunSuite {
     Seq(
       "5",
       "a = NULL",
+      "TRUE = 5",
       "'x' < 5",
       "a < 'x'",
       "a < TRUE",
