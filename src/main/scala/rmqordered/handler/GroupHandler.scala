@@ -158,4 +158,21 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
     root.set[JsonNode]("groupList", Json.texts(found.toSeq.sorted))
     call.answer(Response.json(root))
   }
+
+  /** 343. */
+  def topicsOfConsumer(call: Call): Unit = {
+    val root = Json.obj().put("brokerAddr", identity.address)
+    root.set[JsonNode]("topicList", Json.texts(offsets.topicsOf(call.text("group")).toSeq.sorted))
+    call.answer(Response.json(root))
+  }
+
+  /** 345. Without a live subscription the answer has none, as in RocketMQ. */
+  def subscriptionOfConsumer(call: Call): Unit = {
+    val (group, topic) = (call.text("group"), call.text("topic"))
+    val root = Json.obj().put("group", group).put("topic", topic)
+    consumers.subscription(group, topic).foreach { subscription =>
+      root.set[JsonNode]("subscriptionData", Bodies.subscription(subscription))
+    }
+    call.answer(Response.json(root))
+  }
 }

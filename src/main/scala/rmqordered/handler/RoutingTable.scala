@@ -82,6 +82,8 @@ object RoutingTable {
     Code.GetConsumerConnectionList -> Route(NetworkThread, h.group.consumerConnections),
     Code.GetProducerConnectionList -> Route(NetworkThread, h.group.producerConnections),
     Code.QueryTopicConsumeByWho -> Route(NetworkThread, h.group.consumersOfTopic),
+    Code.QueryTopicsByConsumer -> Route(NetworkThread, h.group.topicsOfConsumer),
+    Code.QuerySubscriptionByConsumer -> Route(NetworkThread, h.group.subscriptionOfConsumer),
     Code.InvokeBrokerToResetOffset -> Route(Worker, h.reset.reset),
     Code.GetConsumerRunningInfo -> Route(NetworkThread, h.relay.runningInfo),
     Code.ConsumeMessageDirectly -> Route(NetworkThread, h.relay.consumeDirectly)

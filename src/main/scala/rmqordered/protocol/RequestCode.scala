@@ -50,6 +50,8 @@ object RequestCode {
   val SendReplyMessage = 324
   val SendReplyMessageV2 = 325
   val PushReplyMessageToClient = 326
+  val QueryTopicsByConsumer = 343
+  val QuerySubscriptionByConsumer = 345
   val GetTopicConfig = 351
   val GetSubscriptionGroupConfig = 352
   val LitePullMessage = 361

@@ -91,8 +91,8 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
 
   /** Takes messages that are new in the queue into the heap. */
   private def see(): Unit = {
-    val end = store.maxOffset(key)
     var offset = Math.max(seen, store.minOffset(key))
+    val end = Math.min(store.maxOffset(key), offset + MaxSeen)
     while (offset < end) {
       store.record(key, offset).foreach { record =>
         val time = Redelivery
@@ -144,6 +144,9 @@ object TimerDelivery {
   private val spent = Seq(MessageProperties.RealTopic, MessageProperties.RealQueueId)
 
   private val MaxBatch = 1000
+
+  // Many may have waited when the broker started; the timer has other tasks too.
+  private val MaxSeen = 20000
 
   private final case class Entry(time: Long, offset: Long)
 

@@ -83,6 +83,18 @@ class ClientHandlerSuite extends BrokerSuite {
     assert(!client.hasAnswer)
   }
 
+  broker.test("a group that must not broadcast is told so when it pulls") { b =>
+    val client = b.connect()
+    client.createTopic("t", 1)
+    val config = Json.obj().put("groupName", "g").put("consumeBroadcastEnable", false)
+    client.callJson(RequestCode.UpdateAndCreateSubscriptionGroup, config)
+    val body = TestClient.heartbeat("c1", "g", Seq("t"))
+    body.get("consumerDataSet").get(0).asInstanceOf[ObjectNode].put("messageModel", "BROADCASTING")
+    client.callJson(RequestCode.HeartBeat, body)
+    client.request(RequestCode.PullMessage, pullFields("t", 0, 0, "sysFlag" -> "0"))
+    assertEquals(client.receive().code, ResponseCode.NoPermission)
+  }
+
   broker.test("an illegal group in a heartbeat is passed over, a missing client id is not") { b =>
     val client = b.connect()
     assertEquals(client.heartbeat("c1", "a/b", "t").code, 0)

@@ -70,6 +70,21 @@ class RelayHandlerSuite extends BrokerSuite {
     )
   }
 
+  broker.test("what a group consumes, and how it subscribes, can be asked for") { b =>
+    val client = consumer(b)
+    val commit =
+      Seq("consumerGroup" -> "g", "topic" -> "t", "queueId" -> "0", "commitOffset" -> "0")
+    client.call(RequestCode.UpdateConsumerOffset, commit: _*)
+    val topics = json(client.call(RequestCode.QueryTopicsByConsumer, "group" -> "g"))
+    assertEquals(topics.get("topicList").toString, """["t"]""")
+    def subscription(topic: String) =
+      json(
+        client.call(RequestCode.QuerySubscriptionByConsumer, "group" -> "g", "topic" -> topic)
+      ).at("/subscriptionData/subString")
+    assertEquals(subscription("t").asText(), "*")
+    assert(subscription("u").isMissingNode)
+  }
+
   broker.test("groups can be made many at once and described one by one") { b =>
     val client = b.connect()
     def groups(names: String*) = {
