@@ -64,7 +64,7 @@ final class LevelDelivery(
 
   private def load(root: ObjectNode): Unit =
     root.path("offsetTable").properties().asScala.foreach { entry =>
-      levels.find(_.name == entry.getKey).foreach(_.next = entry.getValue.asLong())
+      levels.find(_.name == entry.getKey).foreach(_.resumeAt(entry.getValue.asLong()))
     }
 
   /** One level. Guarded by the delivery's lock; the lock is not held while messages are stored. */
@@ -78,6 +78,9 @@ final class LevelDelivery(
     /** Delivered, at or above `next`: what was stored while an earlier message was refused. */
     private val done = mutable.HashSet.empty[Long]
     private var inFlight = 0
+
+    /** A power failure may have taken the end of the log, and offsets be given again. */
+    def resumeAt(recorded: Long): Unit = next = Math.min(recorded, store.maxOffset(key))
 
     /** Starts a batch, unless the last one is not through: so the disk sets the pace. */
     def deliverDue(): Unit = {

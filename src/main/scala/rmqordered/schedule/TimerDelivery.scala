@@ -29,7 +29,11 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
 
   private val key = QueueKey(Names.TimerTopic, 0)
   private val redelivery = new Redelivery(store)
-  private var progress = Json.read(file).fold(Progress(0L, 0L, 0L))(Progress.decode)
+  // A power failure may have taken the end of the log, and offsets recorded here be given again.
+  private var progress = Json
+    .read(file)
+    .fold(Progress(0L, 0L, 0L))(Progress.decode)
+    .within(store.maxOffset(key))
   private var changed = false
   private val waiting = mutable.PriorityQueue.empty[Entry](soonestFirst)
   // Offsets below are in the heap, under way, or done.
@@ -49,7 +53,8 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
       if (!settle()) Vector.empty
       else {
         see()
-        takeDue()
+        // After a start nothing goes out before all that may be done already has been looked at.
+        if (seen < progress.scannedTo) Vector.empty else takeDue()
       }
     }
     batch.foreach(deliver)
@@ -155,6 +160,9 @@ object TimerDelivery {
 
   private final case class Progress(deliveredUpTo: Long, scannedTo: Long, firstPending: Long) {
     def covers(offset: Long, time: Long): Boolean = offset < scannedTo && time <= deliveredUpTo
+
+    def within(end: Long): Progress =
+      copy(scannedTo = Math.min(scannedTo, end), firstPending = Math.min(firstPending, end))
 
     def encode: ObjectNode =
       Json
