@@ -196,7 +196,7 @@ object Settings {
     Setting.times(
       "messageDelayLevel",
       "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
-      "How long messages of delay level 1, 2, 3... wait. Changing it moves messages that wait already."
+      "How long messages of delay level 1, 2, 3... wait; those that wait already are moved too."
     )
   // RocketMQ: 10000. After a crash, deliveries of so long before it are repeated.
   val flushDelayOffsetInterval: Setting[Int] =

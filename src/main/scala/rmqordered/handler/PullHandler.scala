@@ -140,8 +140,8 @@ final class PullHandler(
           else s"the consumer's group info not exist, group $group"
         )
       )
-    // Who gets everything gets enough, whatever tags it has in mind since its last heartbeat: clients
-    // filter tags again. RocketMQ makes them wait for the next heartbeat, up to 30 s.
+    // Who gets everything gets enough, whatever tags it has in mind since its last heartbeat:
+    // clients filter tags again. RocketMQ makes them wait for the next heartbeat, up to 30 s.
     val isEnough = found.isEverything &&
       call.optional("expressionType").forall(_ == Subscription.TagType)
     if (!isEnough && found.subVersion < call.optionalLong("subVersion").getOrElse(0L))

@@ -122,7 +122,8 @@ final class ResetHandler(
     if (members.isEmpty)
       throw new Refusal(
         ResponseCode.ConsumerNotOnline,
-        s"Consumer not online, so can not reset offset, Group: $group Topic: ${topic.name} Timestamp: $timestamp"
+        s"Consumer not online, so can not reset offset, Group: $group Topic: ${topic.name} " +
+          s"Timestamp: $timestamp"
       )
     val fields = ExtFields(
       "topic" -> topic.name,

@@ -117,7 +117,8 @@ final class SendHandler(
       properties.get(MessageProperties.TransactionPrepared).exists(_.equalsIgnoreCase("true"))
     if (isTransaction)
       throw Failures.noPermission(
-        s"the broker[${settings.identity.brokerName}] sending transaction message is forbidden: transactions are not supported"
+        s"the broker[${settings.identity.brokerName}] sending transaction message is forbidden: " +
+          "transactions are not supported"
       )
   }
 
