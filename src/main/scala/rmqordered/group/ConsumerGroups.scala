@@ -114,6 +114,10 @@ final class ConsumerGroups[C](clock: Clock, expiryMs: Long) {
     groups.get(group).flatMap(_.subscriptions.get(topic))
   }
 
+  def isBroadcasting(group: String): Boolean = synchronized {
+    groups.get(group).exists(_.mode.isBroadcasting)
+  }
+
   /** Whether the group's subscriptions are those of a fingerprint. */
   def hasFingerprint(group: String, fingerprint: Int): Boolean = synchronized {
     fingerprint != 0 && groups.get(group).exists(_.fingerprint == fingerprint)

@@ -127,8 +127,7 @@ final class PullHandler(
     )
 
   private def registeredSubscription(call: Call, group: String, key: QueueKey): Subscription = {
-    val isBroadcasting = consumers.view(group).exists(_.mode.isBroadcasting)
-    if (isBroadcasting && groups.get(group).exists(!_.consumeBroadcastEnable))
+    if (consumers.isBroadcasting(group) && groups.get(group).exists(!_.consumeBroadcastEnable))
       throw Failures.noPermission(s"the consumer group[$group] can not consume by broadcast way")
     val found = consumers
       .subscription(group, key.topic)
