@@ -11,6 +11,7 @@ import rmqordered.model.{Names, Perm, QueueKey, TopicConfig}
 import rmqordered.net.ConnectionListener
 import rmqordered.offset.ConsumerOffsets
 import rmqordered.protocol.RemotingCommand
+import rmqordered.schedule.{DelayLimits, DelayPlanner, LevelDelivery, TimerDelivery}
 import rmqordered.store.{DataDirectory, KvTable, MessageStore, TopicTable}
 import rmqordered.util.Clock
 
@@ -58,12 +59,26 @@ final class BrokerCore(
     config(Settings.lockMaxLiveTimeMs).toLong,
     config(Settings.maxQueueLeases)
   )
+  private val levels = new LevelDelivery(
+    store,
+    config(Settings.messageDelayLevel),
+    directory.table("delayOffset"),
+    clock
+  )
+  private val timers = new TimerDelivery(
+    store,
+    directory.table("timerProgress"),
+    clock,
+    config(Settings.timerMaxWaiting)
+  )
+  private val calls = new ClientCalls(clock, ClientCallTimeoutMs)
   private val handlers = makeHandlers()
   private val guard = config(Settings.aclFile) match {
     case "" => AccessGuard.open
     case file => AccessGuard.of(AclFile.load(file))
   }
-  private val dispatcher = new RequestDispatcher(RoutingTable.of(handlers), worker, guard)
+  private val dispatcher =
+    new RequestDispatcher(RoutingTable.of(handlers), worker, guard, calls.answered)
   onArrival = handlers.pull.onArrival
 
   override def received(command: RemotingCommand, connection: Connection): Unit =
@@ -74,6 +89,7 @@ final class BrokerCore(
 
   override def disconnected(connection: Connection): Unit = {
     parked.disconnect(connection)
+    calls.disconnect(connection)
     // By the worker, behind a heartbeat of the same connection that may still wait there.
     try worker.execute(() => handlers.client.disconnected(connection))
     catch { case _: RejectedExecutionException => handlers.client.disconnected(connection) }
@@ -83,7 +99,11 @@ final class BrokerCore(
     PeriodicTask(config(Settings.flushConsumerOffsetInterval).toLong, () => offsets.flush()),
     PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
-    PeriodicTask(ClientSweepMs, () => handlers.client.closeExpired())
+    PeriodicTask(ClientSweepMs, () => handlers.client.closeExpired()),
+    PeriodicTask(ClientCallSweepMs, () => calls.expire()),
+    PeriodicTask(DelayedDeliveryMs, () => levels.run()),
+    PeriodicTask(DelayedDeliveryMs, () => timers.run()),
+    PeriodicTask(config(Settings.flushDelayOffsetInterval).toLong, () => flushDelays())
   )
 
   /** Answers waiting polls and lets no more wait. */
@@ -94,6 +114,12 @@ final class BrokerCore(
     releasePolls()
     store.close()
     offsets.flush()
+    flushDelays()
+  }
+
+  private def flushDelays(): Unit = {
+    levels.flush()
+    timers.flush()
   }
 
   private def makeHandlers(): Handlers = {
@@ -107,14 +133,30 @@ final class BrokerCore(
     val wide = PullLimits(config(Settings.maxPullMessages), config(Settings.maxPullBytes))
     val pullTables = PullTables(store, offsets, groups, consumers)
     val fence = new LeaseFence(locks, identity)
+    val filters = new Filters(config(Settings.enablePropertyFilter))
+    val delays = new DelayPlanner(
+      DelayLimits(config(Settings.messageDelayLevel), config(Settings.timerMaxDelaySec) * 1000L),
+      clock,
+      () => timers.hasRoom
+    )
+    val pull = new PullHandler(pullTables, parked, filters, fence, wide, clock)
     Handlers(
       route = new RouteHandler(store.topics, identity),
       kv = new KvHandler(kv),
       topic = new TopicHandler(store, offsets, identity, config(Settings.maxQueuesPerTopic)),
-      send = new SendHandler(store, creation, groups, locks, sendSettings),
-      pull = new PullHandler(pullTables, parked, fence, wide, clock),
+      send = new SendHandler(store, creation, groups, locks, delays, sendSettings),
+      pull = pull,
       offset = new OffsetHandler(store, offsets, groups, fence),
-      client = new ClientHandler(groups, consumers, producers, creation),
+      client = new ClientHandler(groups, consumers, producers, creation, filters, calls),
+      retry = new RetryHandler(store, creation, groups, delays, sendSettings),
+      reset = new ResetHandler(
+        ResetTables(store, offsets, groups, consumers, locks),
+        identity,
+        calls,
+        config(Settings.useServerSideResetOffset),
+        pull.onReset
+      ),
+      relay = new RelayHandler(consumers, store, identity, calls),
       lock = new LockHandler(locks, clock),
       group = new GroupHandler(GroupTables(groups, consumers, producers, offsets, store), identity),
       runtime = new RuntimeHandler(identity, clock),
@@ -131,6 +173,13 @@ object BrokerCore {
   // RocketMQ 5.x ClientHousekeepingService: every 10 s.
   private val ClientSweepMs = 10000L
 
+  // As long as RocketMQ waits for a client (Broker2Client.callClient).
+  private val ClientCallTimeoutMs = 10000L
+  private val ClientCallSweepMs = 1000L
+
+  // RocketMQ's ScheduleMessageService looks as often.
+  private val DelayedDeliveryMs = 100L
+
   // RocketMQ's TopicConfig gives a topic without settings of its own 16 queues.
   private val ClusterTopicQueues = 16
 
@@ -146,6 +195,11 @@ object BrokerCore {
     template.toSeq ++ Seq(
       TopicConfig(config(Settings.brokerClusterName), ClusterTopicQueues, ClusterTopicQueues, all),
       TopicConfig(config(Settings.brokerName), 1, 1, all)
-    )
+    ) ++ waitingRooms(config) :+ TopicConfig(Names.TraceTopic, 1, 1)
+  }
+
+  private def waitingRooms(config: BrokerConfig): Seq[TopicConfig] = {
+    val levels = config(Settings.messageDelayLevel).length
+    Seq(TopicConfig(Names.ScheduleTopic, levels, levels), TopicConfig(Names.TimerTopic, 1, 1))
   }
 }

@@ -16,6 +16,8 @@ class ArchitectureSuite extends munit.FunSuite {
     "dedup" -> Set("model", "protocol", "util"),
     "auth" -> Set("model", "protocol", "config"),
     "store" -> Set("model", "protocol", "config", "util", "dedup"),
+    "filter" -> Set("model"),
+    "schedule" -> Set("model", "protocol", "store", "util"),
     "lease" -> Set("model", "util"),
     "offset" -> Set("model", "config", "util"),
     "group" -> Set("model", "config", "util"),
@@ -27,6 +29,8 @@ class ArchitectureSuite extends munit.FunSuite {
       "dedup",
       "auth",
       "store",
+      "filter",
+      "schedule",
       "lease",
       "offset",
       "group"

@@ -51,6 +51,31 @@ object Setting {
           .toRight(s"a whole number from ${range.start} to ${range.end}")
     )
 
+  /** Times such as `1s 5m 2h`, separated by spaces, in milliseconds. */
+  def times(name: String, default: String, doc: String): Setting[Vector[Long]] =
+    new Setting(
+      name,
+      default,
+      doc,
+      text => {
+        val found = text.split(' ').toVector.filter(_.nonEmpty).map(timeMs)
+        Either.cond(
+          found.nonEmpty && found.forall(_.isDefined),
+          found.flatten,
+          "times such as 1s 5m 2h 1d separated by spaces"
+        )
+      }
+    )
+
+  private val unitMs = Map('s' -> 1000L, 'm' -> 60000L, 'h' -> 3600000L, 'd' -> 86400000L)
+
+  private def timeMs(text: String): Option[Long] =
+    for {
+      unit <- unitMs.get(text.last)
+      number <- text.init.toIntOption
+      if number >= 0
+    } yield number * unit
+
   def choice[T](name: String, default: T, doc: String)(choices: (String, T)*): Setting[T] =
     new Setting(
       name,

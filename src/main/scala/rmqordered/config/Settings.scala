@@ -259,6 +259,43 @@ object Settings {
       "PEM file with the authorities whose clients are let in; empty: no client certificate is " +
         "asked for."
     )
+  val messageDelayLevel: Setting[Vector[Long]] =
+    Setting.times(
+      "messageDelayLevel",
+      "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+      "How long messages of delay level 1, 2, 3... wait; those that wait already are moved too."
+    )
+  // RocketMQ: 10000. After a crash, deliveries of so long before it are repeated.
+  val flushDelayOffsetInterval: Setting[Int] =
+    Setting.int(
+      "flushDelayOffsetInterval",
+      1000,
+      10 to 600000,
+      "Milliseconds between writes of how far delayed delivery is."
+    )
+  val timerMaxDelaySec: Setting[Int] =
+    Setting.int(
+      "timerMaxDelaySec",
+      259200,
+      1 to 31536000,
+      "Longest delay of a message with a delivery time of its own."
+    )
+  val timerMaxWaiting: Setting[Int] =
+    Setting.int(
+      "timerMaxWaiting",
+      1000000,
+      1 to 100000000,
+      "Messages that may wait for a delivery time of their own at once."
+    )
+  // RocketMQ: false.
+  val enablePropertyFilter: Setting[Boolean] =
+    Setting.flag("enablePropertyFilter", true, "Serve SQL92 filters over message properties.")
+  val useServerSideResetOffset: Setting[Boolean] =
+    Setting.flag(
+      "useServerSideResetOffset",
+      true,
+      "Reset offsets here; false: ask the group's live consumers to do it."
+    )
 
   val all: Seq[Setting[_]] = Seq(
     brokerName,
@@ -296,6 +333,12 @@ object Settings {
     tlsMode,
     tlsCertPath,
     tlsKeyPath,
-    tlsClientCaPath
+    tlsClientCaPath,
+    messageDelayLevel,
+    flushDelayOffsetInterval,
+    timerMaxDelaySec,
+    timerMaxWaiting,
+    enablePropertyFilter,
+    useServerSideResetOffset
   )
 }

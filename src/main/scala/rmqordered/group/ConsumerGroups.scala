@@ -8,11 +8,17 @@ import rmqordered.util.Clock
 /** One member of a group: who it is, and the connection it speaks on. */
 final case class Member[C](channel: C, identity: ClientIdentity, lastHeartbeat: Long)
 
-/** What a consumer's heartbeat says about one group; no subscriptions means: as before. */
+/**
+ * What a consumer's heartbeat says about one group; no subscriptions means: as before.
+ *
+ * @param fingerprint
+ *   stands for the subscriptions in heartbeats of version 2; 0 in those of version 1
+ */
 final case class Registration(
     group: String,
     mode: ConsumeMode,
-    subscriptions: Option[Seq[Subscription]]
+    subscriptions: Option[Seq[Subscription]],
+    fingerprint: Int = 0
 )
 
 /** A group at one moment. */
@@ -40,6 +46,7 @@ final class ConsumerGroups[C](clock: Clock, expiryMs: Long) {
   private final class Group(var mode: ConsumeMode) {
     val members = mutable.LinkedHashMap.empty[C, Member[C]]
     var subscriptions: Map[String, Subscription] = Map.empty
+    var fingerprint = 0
   }
 
   /** Takes a heartbeat; says who must be told, if the group changed by it. */
@@ -53,6 +60,8 @@ final class ConsumerGroups[C](clock: Clock, expiryMs: Long) {
     val isNew = !group.members.get(channel).exists(_.identity.clientId == identity.clientId)
     group.members(channel) = Member(channel, identity, clock.monotonicMillis())
     val topicsChanged = registration.subscriptions.exists(subscribe(group, _))
+    // A fingerprint counts only once the subscriptions it stands for were here.
+    if (registration.subscriptions.isDefined) group.fingerprint = registration.fingerprint
     Option.when(isNew || topicsChanged)(change(registration.group, group))
   }
 
@@ -103,6 +112,15 @@ final class ConsumerGroups[C](clock: Clock, expiryMs: Long) {
 
   def subscription(group: String, topic: String): Option[Subscription] = synchronized {
     groups.get(group).flatMap(_.subscriptions.get(topic))
+  }
+
+  def isBroadcasting(group: String): Boolean = synchronized {
+    groups.get(group).exists(_.mode.isBroadcasting)
+  }
+
+  /** Whether the group's subscriptions are those of a fingerprint. */
+  def hasFingerprint(group: String, fingerprint: Int): Boolean = synchronized {
+    fingerprint != 0 && groups.get(group).exists(_.fingerprint == fingerprint)
   }
 
   def contains(group: String): Boolean = synchronized(groups.contains(group))

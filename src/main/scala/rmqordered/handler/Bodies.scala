@@ -3,12 +3,12 @@ package rmqordered.handler
 import java.nio.charset.StandardCharsets.UTF_8
 
 import com.fasterxml.jackson.databind.JsonNode
-import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode, TextNode}
+import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import scala.jdk.CollectionConverters._
 
 import rmqordered.model.{MessageQueue, Subscription}
-import rmqordered.protocol.{Body, Language, ResponseCode}
+import rmqordered.protocol.{Body, ResponseCode}
 import rmqordered.util.Json
 
 /** JSON pieces that several handlers read or write. */
@@ -22,24 +22,22 @@ object Bodies {
       .put("topic", queue.topic)
 
   /**
-   * An answer with a table keyed by message queues. Java writes such keys as bare objects, which is
-   * not JSON, and since RocketMQ 5.4 (fastjson2) reads nothing else; everybody else gets JSON, with
-   * the object as text in a string key.
+   * An answer with a table keyed by message queues. RocketMQ writes such keys as bare objects,
+   * which is not JSON, and its clients from 5.4 on (fastjson2) read nothing else.
    */
-  def queueTable(
-      language: String,
+  def queueTable(name: String, table: Seq[(MessageQueue, JsonNode)], rest: ObjectNode): Response =
+    Response(ResponseCode.Success, body = Body(queueTableText(name, table, rest).getBytes(UTF_8)))
+
+  def queueTableText(
       name: String,
-      table: Seq[(MessageQueue, ObjectNode)],
+      table: Seq[(MessageQueue, JsonNode)],
       rest: ObjectNode
-  ): Response = {
-    def key(queue: MessageQueue): String = {
-      val text = Json.text(messageQueue(queue))
-      if (language == Language.Java) text else Json.text(TextNode.valueOf(text))
+  ): String = {
+    val entries = table.map { case (queue, value) =>
+      s"${Json.text(messageQueue(queue))}:${Json.text(value)}"
     }
-    val entries = table.map { case (queue, value) => s"${key(queue)}:${Json.text(value)}" }
     val end = if (rest.isEmpty) "}" else "," + Json.text(rest).tail
-    val text = entries.mkString(s"""{"$name":{""", ",", "}") + end
-    Response(ResponseCode.Success, body = Body(text.getBytes(UTF_8)))
+    entries.mkString(s"""{"$name":{""", ",", "}") + end
   }
 
   def messageQueues(nodes: JsonNode): Seq[MessageQueue] =

@@ -1,7 +1,5 @@
 package rmqordered.handler
 
-import java.util.concurrent.atomic.AtomicInteger
-
 import com.fasterxml.jackson.databind.JsonNode
 
 import scala.jdk.CollectionConverters._
@@ -14,7 +12,7 @@ import rmqordered.group.{
   SubscriptionGroups
 }
 import rmqordered.model.{ClientIdentity, ConsumeMode, Names, Subscription}
-import rmqordered.protocol.{ExtFields, RemotingCommand, RequestCode, ResponseCode}
+import rmqordered.protocol.{ExtFields, RequestCode, ResponseCode}
 import rmqordered.util.Json
 
 /** Clients coming and going: heartbeats, memberships, and the news about them. */
@@ -22,45 +20,63 @@ final class ClientHandler(
     groups: SubscriptionGroups,
     consumers: ConsumerGroups[Connection],
     producers: ProducerGroups[Connection],
-    creation: TopicCreation
+    creation: TopicCreation,
+    filters: Filters,
+    calls: ClientCalls
 ) {
-  private val opaques = new AtomicInteger()
 
-  /** 34. */
+  /**
+   *   34. A client of version 2 sends a fingerprint of its subscriptions; while that does not
+   *       change it leaves them out, until it is told that the broker does not have them
+   *       (`IS_SUB_CHANGE`).
+   */
   def heartbeat(call: Call): Unit = {
     val body = call.jsonBody
     val clientId = body.path("clientID").asText()
     if (clientId.isBlank) throw Failures.invalid("The heartbeat's clientID is blank.")
     val identity = ClientIdentity(clientId, call.command.language, call.command.version)
-    val keepsSubscriptions = body.path("withoutSub").asBoolean(false)
-    body.path("consumerDataSet").elements().asScala.foreach { data =>
-      registerConsumer(call.connection, identity, data, keepsSubscriptions)
+    val fingerprint = body.path("heartbeatFingerprint").asInt()
+    val keepsSubscriptions = fingerprint != 0 && body.path("withoutSub").asBoolean(false)
+    val consumerData = body.path("consumerDataSet").elements().asScala.toSeq
+    val wantsMore = consumerData.map { data =>
+      registerConsumer(call.connection, identity, data, fingerprint, keepsSubscriptions)
     }
     body.path("producerDataSet").elements().asScala.foreach { data =>
       producers.register(call.connection, identity, data.path("groupName").asText())
     }
-    // Version 2 clients send their subscriptions again when told that these may have changed.
-    call.answer(Response.fields("IS_SUPPORT_HEART_BEAT_V2" -> "true", "IS_SUB_CHANGE" -> "true"))
+    val isSubChange = fingerprint == 0 || wantsMore.contains(true)
+    call.answer(
+      Response.fields(
+        "IS_SUPPORT_HEART_BEAT_V2" -> "true",
+        "IS_SUB_CHANGE" -> isSubChange.toString
+      )
+    )
   }
 
+  /** True when the group's subscriptions are to be sent again. */
   private def registerConsumer(
       connection: Connection,
       identity: ClientIdentity,
       data: JsonNode,
+      fingerprint: Int,
       keepsSubscriptions: Boolean
-  ): Unit = {
+  ): Boolean = {
     val group = data.path("groupName").asText()
     // As in RocketMQ, a group that may not exist is passed over without an error.
-    if (Names.groupProblem(group).isEmpty)
-      groups.getOrCreate(group).foreach { config =>
+    if (Names.groupProblem(group).nonEmpty) false
+    else
+      groups.getOrCreate(group).fold(false) { config =>
         creation.retryTopic(group, config.retryQueueNums)
         val registration = Registration(
           group,
           modeOf(data),
-          Option.unless(keepsSubscriptions)(subscriptionsOf(data))
+          Option.unless(keepsSubscriptions)(subscriptionsOf(data)),
+          fingerprint
         )
+        val isKnown = consumers.hasFingerprint(group, fingerprint)
         val change = consumers.register(connection, identity, registration)
         if (config.notifyConsumerIdsChangedEnable) change.foreach(tellMembers)
+        !isKnown
       }
   }
 
@@ -77,7 +93,8 @@ final class ClientHandler(
   def unregister(call: Call): Unit = {
     call.optional("producerGroup").foreach(producers.unregister(call.connection, _))
     call.optional("consumerGroup").foreach { group =>
-      consumers.unregister(call.connection, group).foreach(tellMembers)
+      val isNotified = groups.get(group).forall(_.notifyConsumerIdsChangedEnable)
+      consumers.unregister(call.connection, group).filter(_ => isNotified).foreach(tellMembers)
     }
     call.answer(Response.ok)
   }
@@ -96,11 +113,7 @@ final class ClientHandler(
   /** 46. Clients ask before they subscribe with anything but tags. */
   def checkClientConfig(call: Call): Unit = {
     val subscription = Bodies.subscription(call.jsonBody.path("subscriptionData"))
-    if (!subscription.isTagType)
-      throw new Refusal(
-        ResponseCode.SystemError,
-        s"The broker does not support consumer to filter message by ${subscription.expressionType}"
-      )
+    filters.of(subscription)
     call.answer(Response.ok)
   }
 
@@ -117,12 +130,10 @@ final class ClientHandler(
   private def tellMembers(change: MembershipChange[Connection]): Unit =
     if (!change.mode.isBroadcasting)
       change.members.foreach { member =>
-        member.send(
-          RemotingCommand.oneWayRequest(
-            opaques.getAndIncrement(),
-            RequestCode.NotifyConsumerIdsChanged,
-            ExtFields("consumerGroup" -> change.group)
-          )
+        calls.tell(
+          member,
+          RequestCode.NotifyConsumerIdsChanged,
+          ExtFields("consumerGroup" -> change.group)
         )
       }
 }

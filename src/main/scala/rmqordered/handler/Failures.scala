@@ -35,10 +35,10 @@ object Failures {
       s"Request code $code is not supported by this broker."
     )
 
-  def notYet(code: Int, what: String): Refusal =
+  def unsupported(code: Int, what: String): Refusal =
     new Refusal(
       ResponseCode.RequestCodeNotSupported,
-      s"Request code $code ($what) is not supported yet."
+      s"Request code $code is not supported by this broker: $what."
     )
 
   def busy: Refusal =

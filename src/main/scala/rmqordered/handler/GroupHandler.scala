@@ -3,6 +3,8 @@ package rmqordered.handler
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import scala.jdk.CollectionConverters._
+
 import rmqordered.group.{ConsumerGroups, ProducerGroups, SubscriptionGroups}
 import rmqordered.model.{ClientIdentity, Names, QueueKey}
 import rmqordered.offset.{ConsumerOffsets, OffsetKey}
@@ -29,6 +31,28 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
     Names.groupProblem(config.name).foreach(problem => throw Failures.invalid(problem))
     groups.put(config)
     call.answer(Response.ok)
+  }
+
+  /** 225. All or none. */
+  def updateOrCreateAll(call: Call): Unit = {
+    val configs = call.jsonBody
+      .path("groupConfigList")
+      .elements()
+      .asScala
+      .map(SubscriptionGroups.decode)
+      .toSeq
+    configs.flatMap(config => Names.groupProblem(config.name)).headOption.foreach { problem =>
+      throw Failures.invalid(problem)
+    }
+    configs.foreach(groups.put)
+    call.answer(Response.ok)
+  }
+
+  /** 352. */
+  def get(call: Call): Unit = {
+    val group = call.text("group")
+    val config = groups.get(group).getOrElse(throw Failures.groupNotExist(group))
+    call.answer(Response.json(SubscriptionGroups.encode(config)))
   }
 
   /** 201. */
@@ -59,7 +83,7 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
       key = QueueKey(name, queueId)
     } yield identity.messageQueue(key) -> queueStats(group, key)
     val rest = Json.obj().put("consumeTps", 0.0)
-    call.answer(Bodies.queueTable(call.command.language, "offsetTable", table, rest))
+    call.answer(Bodies.queueTable("offsetTable", table, rest))
   }
 
   /** As AdminBrokerProcessor: topics the live group does not subscribe to are left out. */
@@ -132,6 +156,23 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
     val found = consumers.groupsOf(topic) ++ offsets.groupsOf(topic)
     val root = Json.obj()
     root.set[JsonNode]("groupList", Json.texts(found.toSeq.sorted))
+    call.answer(Response.json(root))
+  }
+
+  /** 343. */
+  def topicsOfConsumer(call: Call): Unit = {
+    val root = Json.obj().put("brokerAddr", identity.address)
+    root.set[JsonNode]("topicList", Json.texts(offsets.topicsOf(call.text("group")).toSeq.sorted))
+    call.answer(Response.json(root))
+  }
+
+  /** 345. Without a live subscription the answer has none, as in RocketMQ. */
+  def subscriptionOfConsumer(call: Call): Unit = {
+    val (group, topic) = (call.text("group"), call.text("topic"))
+    val root = Json.obj().put("group", group).put("topic", topic)
+    consumers.subscription(group, topic).foreach { subscription =>
+      root.set[JsonNode]("subscriptionData", Bodies.subscription(subscription))
+    }
     call.answer(Response.json(root))
   }
 }

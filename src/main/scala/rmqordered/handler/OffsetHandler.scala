@@ -30,7 +30,10 @@ final class OffsetHandler(
     )
   }
 
-  /** 15. With a lease epoch the commit is fenced and never goes back. */
+  /**
+   *   15. With a lease epoch the commit is fenced and never goes back; without, it is ignored while
+   *       a reset is pending, and answered all the same.
+   */
   def update(call: Call): Unit = {
     val queue = queueOf(call)
     val group = call.text("consumerGroup")

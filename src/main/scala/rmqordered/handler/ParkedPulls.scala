@@ -10,6 +10,7 @@ import rmqordered.util.Clock
 /** A long poll that waits for messages: cheap, no thread. */
 final class ParkedPull(
     val key: QueueKey,
+    val group: String,
     val request: ReadRequest,
     val connection: Connection,
     val deadline: Long,

@@ -1,7 +1,7 @@
 package rmqordered.handler
 
 import rmqordered.group.{ConsumerGroups, SubscriptionGroups}
-import rmqordered.model.{Names, Perm, QueueKey, Subscription, TagFilter}
+import rmqordered.model.{MessageFilter, Names, Perm, QueueKey, Subscription}
 import rmqordered.offset.{ConsumerOffsets, OffsetKey}
 import rmqordered.protocol.{ExtFields, ResponseCode}
 import rmqordered.store.{MessageStore, ReadLimits, ReadRequest, ReadResult, ReadStatus}
@@ -25,6 +25,7 @@ final case class PullTables(
 final class PullHandler(
     tables: PullTables,
     parked: ParkedPulls,
+    filters: Filters,
     fence: LeaseFence,
     wide: PullLimits,
     clock: Clock
@@ -51,11 +52,30 @@ final class PullHandler(
     fence.ensure(call, group, key)
     val request =
       ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
-    val result = store.read(key, request)
-    if (isFirst && (sysFlag & CommitOffsetBit) != 0) commit(call, OffsetKey(group, key))
-    val waits = isFirst && (sysFlag & SuspendBit) != 0 && isNothingNew(result, request)
-    if (!(waits && park(call, key, request))) call.answer(response(result, request))
+    pendingReset(call, OffsetKey(group, key), request.startOffset) match {
+      case Some(reset) => call.answer(moved(key, reset))
+      case None =>
+        val result = store.read(key, request)
+        if (isFirst && (sysFlag & CommitOffsetBit) != 0) commit(call, OffsetKey(group, key))
+        val waits = isFirst && (sysFlag & SuspendBit) != 0 && isNothingNew(result, request)
+        if (!(waits && park(call, OffsetKey(group, key), request)))
+          call.answer(response(result, request))
+    }
   }
+
+  /**
+   * A reset the group has not heard of. Who pulls under a lease and from that very offset has: it
+   * need not be told, and would take the news for lost messages.
+   */
+  private def pendingReset(call: Call, key: OffsetKey, start: Long): Option[Long] =
+    offsets.takeReset(key).filterNot(_ == start && fence.epochOf(call).isDefined)
+
+  private def moved(key: QueueKey, reset: Long): Response =
+    Response(
+      ResponseCode.PullOffsetMoved,
+      Some("OFFSET_RESET"),
+      Some(positions(store.maxOffset(key), store.minOffset(key), reset))
+    )
 
   private def ensureReadable(key: QueueKey, group: String): Unit = {
     Names.groupProblem(group).foreach(problem => throw Failures.invalid(problem))
@@ -82,16 +102,11 @@ final class PullHandler(
     ReadLimits(messages, bytes, Math.max(messages, MinScan))
   }
 
-  private def filter(call: Call, group: String, key: QueueKey, sysFlag: Int): TagFilter = {
+  private def filter(call: Call, group: String, key: QueueKey, sysFlag: Int): MessageFilter = {
     val subscription =
       if ((sysFlag & SubscriptionBit) != 0) requestSubscription(call, key)
       else registeredSubscription(call, group, key)
-    if (!subscription.isTagType)
-      throw new Refusal(
-        ResponseCode.SystemError,
-        s"The broker does not support consumer to filter message by ${subscription.expressionType}"
-      )
-    subscription.filter
+    filters.of(subscription)
   }
 
   private def requestSubscription(call: Call, key: QueueKey): Subscription =
@@ -103,6 +118,8 @@ final class PullHandler(
     )
 
   private def registeredSubscription(call: Call, group: String, key: QueueKey): Subscription = {
+    if (consumers.isBroadcasting(group) && groups.get(group).exists(!_.consumeBroadcastEnable))
+      throw Failures.noPermission(s"the consumer group[$group] can not consume by broadcast way")
     val found = consumers
       .subscription(group, key.topic)
       .getOrElse(
@@ -113,7 +130,11 @@ final class PullHandler(
           else s"the consumer's group info not exist, group $group"
         )
       )
-    if (found.subVersion < call.optionalLong("subVersion").getOrElse(0L))
+    // Who gets everything gets enough, whatever tags it has in mind since its last heartbeat:
+    // clients filter tags again. RocketMQ makes them wait for the next heartbeat, up to 30 s.
+    val isEnough = found.isEverything &&
+      call.optional("expressionType").forall(_ == Subscription.TagType)
+    if (!isEnough && found.subVersion < call.optionalLong("subVersion").getOrElse(0L))
       throw new Refusal(
         ResponseCode.SubscriptionNotLatest,
         "the consumer's subscription not latest"
@@ -135,14 +156,18 @@ final class PullHandler(
   private def isNothingNew(result: ReadResult, request: ReadRequest): Boolean =
     responseCode(result, request) == ResponseCode.PullNotFound
 
-  private def park(call: Call, key: QueueKey, request: ReadRequest): Boolean = {
+  /** A reset: polls of that group must not wait behind the old offset. */
+  def onReset(key: OffsetKey): Unit = parked.arrived(key.queue)(_.group == key.group)
+
+  private def park(call: Call, key: OffsetKey, request: ReadRequest): Boolean = {
     val timeout = call.optionalLong("suspendTimeoutMillis").getOrElse(0L)
     val bounded = Math.min(Math.max(timeout, 0L), MaxSuspendMs)
     val deadline = clock.monotonicMillis() + bounded
-    val pull = new ParkedPull(key, request, call.connection, deadline, () => resume(call))
+    val pull =
+      new ParkedPull(key.queue, key.group, request, call.connection, deadline, () => resume(call))
     val isParked = parked.park(pull)
     // Messages may have come between the read and the parking; their arrival woke nobody.
-    if (isParked) onArrival(key)
+    if (isParked) onArrival(key.queue)
     isParked
   }
 
@@ -152,14 +177,16 @@ final class PullHandler(
 
   private def response(result: ReadResult, request: ReadRequest): Response = {
     val code = responseCode(result, request)
-    val fields = ExtFields(
-      "maxOffset" -> result.maxOffset.toString,
-      "minOffset" -> result.minOffset.toString,
-      "nextBeginOffset" -> result.nextOffset.toString,
-      "suggestWhichBrokerId" -> "0"
-    )
+    val fields = positions(result.maxOffset, result.minOffset, result.nextOffset)
     Response(code, Some(remarks(result.status)), Some(fields), result.messages)
   }
+
+  private def positions(max: Long, min: Long, next: Long): ExtFields = ExtFields(
+    "maxOffset" -> max.toString,
+    "minOffset" -> min.toString,
+    "nextBeginOffset" -> next.toString,
+    "suggestWhichBrokerId" -> "0"
+  )
 
   private def responseCode(result: ReadResult, request: ReadRequest): Int = result.status match {
     case ReadStatus.Found => ResponseCode.Success

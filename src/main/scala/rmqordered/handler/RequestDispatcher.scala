@@ -25,18 +25,22 @@ final case class Route(servedBy: ServedBy, handle: Call => Unit)
 /**
  * Brings every request to its handler, and turns whatever a handler throws into an answer: a bad
  * request costs its sender an error, never the connection, never the broker.
+ *
+ * @param onResponse
+ *   takes a client's answer to a request of this broker; false if nobody waits for it
  */
 final class RequestDispatcher(
     routes: Map[Int, Route],
     worker: Executor,
-    guard: AccessGuard = AccessGuard.open
+    guard: AccessGuard = AccessGuard.open,
+    onResponse: (Connection, RemotingCommand) => Boolean = (_, _) => false
 ) {
   import RequestDispatcher._
 
   def dispatch(command: RemotingCommand, connection: Connection): Unit =
     if (command.isResponse) {
-      // This broker sends one-way requests only, so nobody waits for this.
-      logger.debug("< unexpected response opaque={} client={}", command.opaque, connection.remote)
+      if (!onResponse(connection, command))
+        logger.debug("< unexpected response opaque={} client={}", command.opaque, connection.remote)
     } else {
       val call = new Call(command, connection)
       routes.get(command.code) match {

@@ -12,6 +12,9 @@ final case class Handlers(
     pull: PullHandler,
     offset: OffsetHandler,
     client: ClientHandler,
+    retry: RetryHandler,
+    reset: ResetHandler,
+    relay: RelayHandler,
     lock: LockHandler,
     group: GroupHandler,
     runtime: RuntimeHandler,
@@ -22,7 +25,7 @@ final case class Handlers(
 object RoutingTable {
 
   def of(h: Handlers): Map[Int, Route] =
-    nameServer(h) ++ messages(h) ++ clients(h) ++ administration(h)
+    nameServer(h) ++ messages(h) ++ clients(h) ++ administration(h) ++ groups(h) ++ refused
 
   private def nameServer(h: Handlers): Map[Int, Route] = Map(
     Code.GetRouteInfoByTopic -> Route(NetworkThread, h.route.routeInfo),
@@ -56,10 +59,7 @@ object RoutingTable {
     Code.UnregisterClient -> Route(Worker, h.client.unregister),
     Code.GetConsumerListByGroup -> Route(NetworkThread, h.client.consumerIds),
     Code.CheckClientConfig -> Route(NetworkThread, h.client.checkClientConfig),
-    Code.ConsumerSendMsgBack -> Route(
-      NetworkThread,
-      _ => throw Failures.notYet(Code.ConsumerSendMsgBack, "CONSUMER_SEND_MSG_BACK")
-    ),
+    Code.ConsumerSendMsgBack -> Route(NetworkThread, h.retry.sendBack),
     Code.LockBatchMq -> Route(Worker, h.lock.lock),
     Code.UnlockBatchMq -> Route(Worker, h.lock.unlock),
     Code.GetQueueLeases -> Route(NetworkThread, h.lock.leases)
@@ -71,13 +71,36 @@ object RoutingTable {
     Code.GetTopicConfig -> Route(NetworkThread, h.topic.get),
     Code.GetAllTopicConfig -> Route(NetworkThread, h.topic.getAll),
     Code.GetTopicStatsInfo -> Route(NetworkThread, h.topic.stats),
+    Code.GetBrokerRuntimeInfo -> Route(NetworkThread, h.runtime.info)
+  )
+
+  private def groups(h: Handlers): Map[Int, Route] = Map(
     Code.UpdateAndCreateSubscriptionGroup -> Route(Worker, h.group.updateOrCreate),
+    Code.UpdateAndCreateSubscriptionGroupList -> Route(Worker, h.group.updateOrCreateAll),
+    Code.GetSubscriptionGroupConfig -> Route(NetworkThread, h.group.get),
     Code.GetAllSubscriptionGroupConfig -> Route(NetworkThread, h.group.getAll),
     Code.DeleteSubscriptionGroup -> Route(Worker, h.group.delete),
     Code.GetConsumeStats -> Route(NetworkThread, h.group.consumeStats),
     Code.GetConsumerConnectionList -> Route(NetworkThread, h.group.consumerConnections),
     Code.GetProducerConnectionList -> Route(NetworkThread, h.group.producerConnections),
     Code.QueryTopicConsumeByWho -> Route(NetworkThread, h.group.consumersOfTopic),
-    Code.GetBrokerRuntimeInfo -> Route(NetworkThread, h.runtime.info)
+    Code.QueryTopicsByConsumer -> Route(NetworkThread, h.group.topicsOfConsumer),
+    Code.QuerySubscriptionByConsumer -> Route(NetworkThread, h.group.subscriptionOfConsumer),
+    Code.InvokeBrokerToResetOffset -> Route(Worker, h.reset.reset),
+    Code.GetConsumerRunningInfo -> Route(NetworkThread, h.relay.runningInfo),
+    Code.ConsumeMessageDirectly -> Route(NetworkThread, h.relay.consumeDirectly)
   )
+
+  /** What RocketMQ serves and this broker does not, for a reason worth saying. */
+  private val refused: Map[Int, Route] = {
+    def because(code: Int, reason: String) =
+      code -> Route(NetworkThread, _ => throw Failures.unsupported(code, reason))
+    val noReplies = "request-reply messages are not served, answer through a topic"
+    Map(
+      because(Code.EndTransaction, "transactions are not served"),
+      because(Code.SendReplyMessage, noReplies),
+      because(Code.SendReplyMessageV2, noReplies),
+      because(Code.PushReplyMessageToClient, noReplies)
+    )
+  }
 }

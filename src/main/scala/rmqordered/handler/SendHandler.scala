@@ -8,7 +8,7 @@ import scala.collection.immutable.VectorMap
 
 import rmqordered.group.SubscriptionGroups
 import rmqordered.lease.QueueLockManager
-import rmqordered.model.{Names, TopicConfig}
+import rmqordered.model.{Names, QueueKey, TopicConfig}
 import rmqordered.protocol.{
   BatchCodec,
   MessageId,
@@ -18,6 +18,7 @@ import rmqordered.protocol.{
   Slice,
   StoredRecord
 }
+import rmqordered.schedule.DelayPlanner
 import rmqordered.store.{AppendOutcome, MessageStore, StampedOutcome}
 
 /** What a send needs of the broker around it. */
@@ -37,6 +38,7 @@ final class SendHandler(
     creation: TopicCreation,
     groups: SubscriptionGroups,
     locks: QueueLockManager,
+    delays: DelayPlanner,
     settings: SendSettings
 ) {
   import SendHandler._
@@ -49,15 +51,18 @@ final class SendHandler(
     if (body.isEmpty) throw Failures.illegalMessage("The message has no body.")
     ensureSize(body.length)
     val received = MessageProperties.decode(request.properties)
-    ensureServed(request, received)
-    val target = Target(topic.name, queueId(request, topic))
+    ensureNoTransaction(request, received)
+    val target = QueueKey(topic.name, queueId(request, topic))
     val actual =
       Names.groupOfRetryTopic(request.topic).fold(target)(retryTarget(call, request, target, _))
-    val properties = completed(received, actual.topic != target.topic)
-    val encoded = encodedProperties(properties)
+    val properties = completed(received, actual != target)
+    val placed = delays
+      .place(actual, properties)
+      .fold(problem => throw Failures.illegalMessage(s"the message is illegal: $problem"), identity)
+    val encoded = encodedProperties(placed.properties)
     val content = new RecordContent(request.flag, Slice(body), Slice(encoded))
     val uniqueKey = properties.get(MessageProperties.UniqueKey)
-    val sent = Sent(call, envelope(call, request, actual), target.queueId, uniqueKey)
+    val sent = Sent(call, envelope(call, request, placed.queue), target.queueId, uniqueKey)
     append(sent, request, Vector(content))
   }
 
@@ -68,11 +73,12 @@ final class SendHandler(
     if (request.topic.startsWith(Names.RetryPrefix))
       throw Failures.illegalMessage(s"batch request does not support retry group ${request.topic}")
     val received = MessageProperties.decode(request.properties)
-    ensureServed(request, received)
+    ensureNoTransaction(request, received)
+    if (isDelayed(received)) throw Failures.illegalMessage("A batch of messages cannot be delayed.")
     val body = call.command.body.toArray
     ensureSize(body.length)
     val contents = BatchCodec.decode(body)
-    val target = Target(topic.name, queueId(request, topic))
+    val target = QueueKey(topic.name, queueId(request, topic))
     val uniqueKey = received.get(MessageProperties.UniqueKey)
     append(
       Sent(call, envelope(call, request, target), target.queueId, uniqueKey),
@@ -115,19 +121,20 @@ final class SendHandler(
         s"the message is illegal: $bytes bytes, at most ${settings.maxMessageSize} allowed"
       )
 
-  /** Delays and transactions are not served yet; storing such a message at once would be a lie. */
-  private def ensureServed(request: SendRequest, properties: Map[String, String]): Unit = {
+  /** As a RocketMQ broker that rejects transactions. */
+  private def ensureNoTransaction(request: SendRequest, properties: Map[String, String]): Unit = {
     val isTransaction = (request.sysFlag & TransactionBits) != 0 ||
       properties.get(MessageProperties.TransactionPrepared).exists(_.equalsIgnoreCase("true"))
     if (isTransaction)
-      throw Failures.illegalMessage("Transactional messages are not supported yet.")
-    // Consumers put a delay on what they give back; without delays it merely comes back sooner.
-    val isRetry = request.topic.startsWith(Names.RetryPrefix)
-    val isDelayed = delayProperties.exists(properties.contains) ||
-      properties.get(MessageProperties.Delay).flatMap(_.toIntOption).exists(_ > 0)
-    if (isDelayed && !isRetry)
-      throw Failures.illegalMessage("Delayed messages are not supported yet.")
+      throw Failures.noPermission(
+        s"the broker[${settings.identity.brokerName}] sending transaction message is forbidden: " +
+          "transactions are not supported"
+      )
   }
+
+  private def isDelayed(properties: Map[String, String]): Boolean =
+    delayProperties.exists(properties.contains) ||
+      properties.get(MessageProperties.Delay).flatMap(_.toIntOption).exists(_ > 0)
 
   /**
    * A message given back by its consumer. An orderly consumer (its group holds a queue) has given
@@ -136,15 +143,15 @@ final class SendHandler(
   private def retryTarget(
       call: Call,
       request: SendRequest,
-      target: Target,
+      target: QueueKey,
       group: String
-  ): Target = {
+  ): QueueKey = {
     val config = groups.getOrCreate(group).getOrElse(throw Failures.groupNotExist(group))
     val maxTimes = request.maxReconsumeTimes
       .filter(_ => call.command.version >= VersionWithMaxReconsumeTimes)
       .getOrElse(config.retryMaxTimes)
     if (locks.hasLiveLease(group) || request.reconsumeTimes > maxTimes) {
-      val dlq = Target(creation.dlqTopic(group).name, 0)
+      val dlq = QueueKey(creation.dlqTopic(group).name, 0)
       logger.info("message goes to the dead letters topic={} group={}", request.topic, group)
       dlq
     } else target
@@ -176,7 +183,7 @@ final class SendHandler(
     encoded
   }
 
-  private def envelope(call: Call, request: SendRequest, target: Target): RecordEnvelope =
+  private def envelope(call: Call, request: SendRequest, target: QueueKey): RecordEnvelope =
     RecordEnvelope(
       topic = target.topic,
       queueId = target.queueId,
@@ -230,16 +237,13 @@ object SendHandler {
   private val TransactionBits = 0xc
 
   // RocketMQ V3_4_9: older clients send a maxReconsumeTimes that means nothing.
-  private val VersionWithMaxReconsumeTimes = 121
+  val VersionWithMaxReconsumeTimes = 121
 
   private val delayProperties = Seq(
     MessageProperties.TimerDeliverMs,
     MessageProperties.TimerDelaySec,
     MessageProperties.TimerDelayMs
   )
-
-  /** Where a message is stored, which for a dead letter is not where it was sent. */
-  private final case class Target(topic: String, queueId: Int)
 
   /** A send on its way to the store; `queueId` is the one the client hears of. */
   private final case class Sent(

@@ -104,7 +104,7 @@ final class TopicHandler(
       identity.messageQueue(key) -> queueStats(key)
     }
     val rest = Json.obj().put("topicPutTps", 0.0)
-    call.answer(Bodies.queueTable(call.command.language, "offsetTable", table, rest))
+    call.answer(Bodies.queueTable("offsetTable", table, rest))
   }
 
   private def queueStats(key: QueueKey): ObjectNode = {

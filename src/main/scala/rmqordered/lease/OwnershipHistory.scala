@@ -15,6 +15,7 @@ object OwnershipEvent {
   case object Granted extends Reason("granted")
   case object TakeoverAfterExpiry extends Reason("takeover-after-expiry")
   case object Unlocked extends Reason("unlocked")
+  case object Reset extends Reason("reset")
 }
 
 /** The last changes of ownership, oldest first. Bounded. Not thread-safe: its owner guards it. */

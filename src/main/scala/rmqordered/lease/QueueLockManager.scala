@@ -152,6 +152,36 @@ final class QueueLockManager(
     }
 
   /**
+   * Ends the epochs of queues whatever their owners think, because their offsets are being reset:
+   * the owners are refused from now on, and whoever locks next, they too, does so under a new
+   * epoch.
+   *
+   * @throws java.io.IOException
+   *   when that could not be recorded; then nothing is changed
+   */
+  def endEpochs(group: String, queues: Seq[MessageQueue]): Unit =
+    changes.synchronized {
+      val ended = for {
+        queue <- queues.distinct
+        key = LeaseKey(group, queue)
+        entry <- entries.get(key)
+        lease <- entry.lease
+      } yield (key, entry, lease)
+      if (ended.nonEmpty) {
+        val changed = ended.map { case (key, entry, _) => key -> Entry(entry.epoch, None) }
+        if (!record(entries ++ changed))
+          throw new IOException(s"the end of a lease could not be recorded in ${file.name}")
+        ended.foreach { case (key, entry, lease) =>
+          put(key, Entry(entry.epoch, None))
+          val wall = clock.wallMillis()
+          announce(
+            OwnershipEvent(wall, key, Some(lease.clientId), None, entry.epoch, OwnershipEvent.Reset)
+          )
+        }
+      }
+    }
+
+  /**
    * The fence in front of pulls and commits: runs the action only if exactly this epoch is live,
    * and so that nobody else is granted the queue before the action is done.
    */

@@ -14,6 +14,15 @@ object Names {
 
   /** The template from which topics are created on send. */
   val AutoCreateTopic = "TBW102"
+
+  /** Where messages with a delay level wait, one queue per level. */
+  val ScheduleTopic = "SCHEDULE_TOPIC_XXXX"
+
+  /** Where messages with a time of their own wait. */
+  val TimerTopic = "rmq_sys_wheel_timer"
+
+  /** Where clients report what became of their messages, if they are told to. */
+  val TraceTopic = "RMQ_SYS_TRACE_TOPIC"
   val DefaultRegion = "DefaultRegion"
 
   private val MaxTopicLength = 127
@@ -22,7 +31,8 @@ object Names {
   private val SystemTopicPrefix = "rmq_sys_"
 
   private val notAllowedToSend = Set(
-    "SCHEDULE_TOPIC_XXXX",
+    ScheduleTopic,
+    TimerTopic,
     "RMQ_SYS_TRANS_HALF_TOPIC",
     "RMQ_SYS_TRANS_OP_HALF_TOPIC",
     "TRANS_CHECK_MAX_TIME_TOPIC",
@@ -30,7 +40,7 @@ object Names {
     "OFFSET_MOVED_EVENT"
   )
   private val systemTopics =
-    notAllowedToSend ++ Set(AutoCreateTopic, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC")
+    notAllowedToSend ++ Set(AutoCreateTopic, "BenchmarkTest", TraceTopic)
 
   def retryTopic(group: String): String = RetryPrefix + group
 

@@ -11,20 +11,36 @@ final case class Subscription(
   def isTagType: Boolean =
     expressionType.isEmpty || expressionType == Subscription.TagType
 
-  def filter: TagFilter = TagFilter.parse(expression)
+  /** Whether every message of the topic is wanted. */
+  def isEverything: Boolean = isTagType && TagFilter.tagsOf(expression).isEmpty
 }
 
 object Subscription {
   val TagType = "TAG"
+  val SqlType = "SQL92"
   val All = "*"
+}
+
+/** What lets a message through to a consumer: by its tag, and if need be by its properties. */
+trait MessageFilter {
+
+  /** Judged by the queue's index alone. */
+  def matches(tagsCode: Long): Boolean
+
+  /** Whether a message that passed `matches` must be looked into as well. */
+  def readsProperties: Boolean
+
+  def matchesProperties(properties: Map[String, String]): Boolean
 }
 
 /**
  * The broker's half of RocketMQ's tag filter: it compares hash codes only, the consumer compares
  * the strings again. Messages without a tag have code 0.
  */
-sealed trait TagFilter {
-  def matches(tagsCode: Long): Boolean
+sealed trait TagFilter extends MessageFilter {
+  override def readsProperties: Boolean = false
+
+  override def matchesProperties(properties: Map[String, String]): Boolean = true
 }
 
 object TagFilter {

@@ -3,6 +3,7 @@ package rmqordered.offset
 import java.io.IOException
 import java.util.concurrent.ConcurrentHashMap
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
@@ -26,26 +27,52 @@ object CommitOutcome {
  * that came under a lease within a fraction of a second, plain ones every few seconds as RocketMQ
  * does. A crash loses at most that much progress, which means repetition, never a gap.
  *
+ * A reset offset is pending until a pull takes it: meanwhile it is what the group has, and plain
+ * commits of consumers that do not know of it yet are ignored.
+ *
  * Thread-safe. The file is RocketMQ's consumerOffset.json in strict JSON:
- * `{"offsetTable":{"topic@group":{"0":42}}}`.
+ * `{"offsetTable":{"topic@group":{"0":42}}}`, and pending resets in `resetTable` likewise.
  */
 final class ConsumerOffsets(file: SmallFile) {
   import ConsumerOffsets._
 
-  private val table = new ConcurrentHashMap[OffsetKey, java.lang.Long](load().asJava)
+  private val table = new ConcurrentHashMap[OffsetKey, java.lang.Long](load("offsetTable").asJava)
+  private val resets = new ConcurrentHashMap[OffsetKey, java.lang.Long](load("resetTable").asJava)
   @volatile private var changed = false
   @volatile private var fencedChanged = false
 
-  def get(key: OffsetKey): Option[Long] = Option(table.get(key)).map(_.longValue)
+  def get(key: OffsetKey): Option[Long] =
+    Option(resets.get(key)).orElse(Option(table.get(key))).map(_.longValue)
 
   /** Commits any offset, lower ones too: consumers of RocketMQ may seek back. */
-  def commit(key: OffsetKey, queueOffset: Long): Unit = {
+  def commit(key: OffsetKey, queueOffset: Long): Unit =
+    if (!resets.containsKey(key)) {
+      table.put(key, queueOffset)
+      changed = true
+    }
+
+  /** Sets an offset over the heads of the group's consumers. */
+  def reset(key: OffsetKey, queueOffset: Long): Unit = {
+    resets.put(key, queueOffset)
     table.put(key, queueOffset)
     changed = true
+    // An administrator's word is kept as carefully as a fenced commit.
+    fencedChanged = true
   }
 
-  /** Commits an offset that must not be below the last one. */
+  /** The pending reset, which is pending no more. */
+  def takeReset(key: OffsetKey): Option[Long] = {
+    val taken = Option(resets.remove(key)).map(_.longValue)
+    if (taken.isDefined) changed = true
+    taken
+  }
+
+  /**
+   * Commits an offset that must not be below the last one. It came under a lease granted since any
+   * reset, so the owner started from that: nothing is pending any more.
+   */
   def commitForward(key: OffsetKey, queueOffset: Long): CommitOutcome = {
+    val _ = takeReset(key)
     val now = table.merge(key, queueOffset, (old, wanted) => Math.max(old, wanted))
     if (now > queueOffset) CommitOutcome.WentBack(now)
     else {
@@ -82,6 +109,7 @@ final class ConsumerOffsets(file: SmallFile) {
 
   private def remove(matches: OffsetKey => Boolean): Unit = {
     table.keySet().removeIf(key => matches(key))
+    resets.keySet().removeIf(key => matches(key))
     changed = true
   }
 
@@ -89,22 +117,21 @@ final class ConsumerOffsets(file: SmallFile) {
 
   private def encode(): Array[Byte] = {
     val root = Json.obj()
-    val offsets = root.putObject("offsetTable")
-    table.forEach { (key, queueOffset) =>
-      val name = key.queue.topic + Separator + key.group
-      val queues = Option(offsets.get(name)).getOrElse(offsets.putObject(name))
-      queues
-        .asInstanceOf[com.fasterxml.jackson.databind.node.ObjectNode]
-        .put(key.queue.queueId.toString, queueOffset.longValue)
-      ()
-    }
+    put(root.putObject("offsetTable"), table)
+    if (!resets.isEmpty) put(root.putObject("resetTable"), resets)
     Json.bytes(root)
   }
 
-  private def load(): Map[OffsetKey, java.lang.Long] = {
+  private def put(target: ObjectNode, offsets: ConcurrentHashMap[OffsetKey, java.lang.Long]): Unit =
+    offsets.forEach { (key, queueOffset) =>
+      val queues = target.withObjectProperty(key.queue.topic + Separator + key.group)
+      val _ = queues.put(key.queue.queueId.toString, queueOffset.longValue)
+    }
+
+  private def load(name: String): Map[OffsetKey, java.lang.Long] = {
     val loaded = for {
       root <- Json.read(file).iterator
-      entry <- root.path("offsetTable").properties().asScala.iterator
+      entry <- root.path(name).properties().asScala.iterator
       separator = entry.getKey.indexOf(Separator.toInt)
       if separator > 0
       queue <- entry.getValue.properties().asScala.iterator

@@ -6,6 +6,11 @@ import rmqordered.model.HostAddress
 
 /** RocketMQ's message ids: upper-case hexadecimal. */
 object MessageId {
+  private val OffsetDigits = 16
+
+  // Host of 4 or 16 bytes, port, offset, in hexadecimal.
+  private val idLengths =
+    Set(HostAddress.V4Bytes, HostAddress.V6Bytes).map(host => 2 * (host + 4 + 8))
   private val digits = "0123456789ABCDEF".toCharArray
 
   /** The id that says where a message is stored: store host, port, commit log offset. */
@@ -14,6 +19,13 @@ object MessageId {
     bytes.put(storeHost.address).putInt(storeHost.port).putLong(commitLogOffset)
     hex(bytes.array())
   }
+
+  /** The place in the commit log that such an id names. */
+  def commitLogOffset(id: String): Option[Long] =
+    Option
+      .when(idLengths.contains(id.length))(id.takeRight(OffsetDigits))
+      .flatMap(digits => scala.util.Try(java.lang.Long.parseUnsignedLong(digits, 16)).toOption)
+      .filter(_ >= 0)
 
   def hex(bytes: Array[Byte]): String = {
     val out = new Array[Char](bytes.length * 2)

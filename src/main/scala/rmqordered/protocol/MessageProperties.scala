@@ -22,6 +22,12 @@ object MessageProperties {
   val TimerDeliverMs = "TIMER_DELIVER_MS"
   val TimerDelaySec = "TIMER_DELAY_SEC"
   val TimerDelayMs = "TIMER_DELAY_MS"
+  val TimerOutMs = "TIMER_OUT_MS"
+  val RealTopic = "REAL_TOPIC"
+  val RealQueueId = "REAL_QID"
+  val RetryTopic = "RETRY_TOPIC"
+  val OriginMessageId = "ORIGIN_MESSAGE_ID"
+  val Wait = "WAIT"
 
   private val NameEnd = 1
   private val PairEnd = 2

@@ -56,6 +56,22 @@ object RecordReader {
     case Blank(_) | Nothing => throw new ProtocolError("no record")
   }
 
+  /** The properties of a record known to be good, without looking at the rest. */
+  def properties(record: ByteBuffer): String = {
+    val sysFlag = record.getInt(StoredRecord.SysFlagAt)
+    val afterHosts = StoredRecord.storeTimestampAt(sysFlag) + 8 +
+      StoredRecord.hostBytes(sysFlag, StoredRecord.StoreHostV6)
+    val bodyLengthAt = afterHosts + 4 + 8
+    val topicAt = bodyLengthAt + 4 + record.getInt(bodyLengthAt)
+    val isV1 = record.getInt(StoredRecord.MagicAt) == StoredRecord.MagicV1
+    val lengthAt =
+      if (isV1) topicAt + 1 + record.get(topicAt).toInt
+      else topicAt + 2 + record.getShort(topicAt).toInt
+    val found = new Array[Byte](record.getShort(lengthAt).toInt)
+    record.get(lengthAt + 2, found)
+    new String(found, UTF_8)
+  }
+
   private def decode(record: ByteBuffer, isV1: Boolean): Outcome =
     try {
       val crc = record.getInt(StoredRecord.BodyCrcAt)

@@ -16,6 +16,7 @@ object RequestCode {
   val HeartBeat = 34
   val UnregisterClient = 35
   val ConsumerSendMsgBack = 36
+  val EndTransaction = 37
   val GetConsumerListByGroup = 38
   val NotifyConsumerIdsChanged = 40
   val LockBatchMq = 41
@@ -37,11 +38,22 @@ object RequestCode {
   val DeleteTopicInBroker = 215
   val DeleteTopicInNameServer = 216
   val GetKvListByNamespace = 219
+  val ResetConsumerClientOffset = 220
+  val InvokeBrokerToResetOffset = 222
   val GetTopicsByCluster = 224
+  val UpdateAndCreateSubscriptionGroupList = 225
   val QueryTopicConsumeByWho = 300
+  val GetConsumerRunningInfo = 307
+  val ConsumeMessageDirectly = 309
   val SendMessageV2 = 310
   val SendBatchMessage = 320
+  val SendReplyMessage = 324
+  val SendReplyMessageV2 = 325
+  val PushReplyMessageToClient = 326
+  val QueryTopicsByConsumer = 343
+  val QuerySubscriptionByConsumer = 345
   val GetTopicConfig = 351
+  val GetSubscriptionGroupConfig = 352
   val LitePullMessage = 361
 
   /** This project's own: who holds which queue, and who held it before. Unused by RocketMQ. */

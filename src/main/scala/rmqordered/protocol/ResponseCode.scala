@@ -20,6 +20,7 @@ object ResponseCode {
   val SubscriptionGroupNotExist = 26
   val InvalidParameter = 29
   val ConsumerNotOnline = 206
+  val ConsumeMsgTimeout = 207
 
   /** The lease epoch of a pull or commit is not the live one: somebody else owns the queue now. */
   val StaleLeaseEpoch = 9001

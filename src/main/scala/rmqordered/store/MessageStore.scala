@@ -8,22 +8,15 @@ import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.dedup._
-import rmqordered.model.{QueueKey, TagFilter}
-import rmqordered.protocol.{RecordContent, RecordEnvelope, StoredRecord}
-import rmqordered.util.Clock
-
-/** What became of an append. */
-sealed trait AppendOutcome
-
-object AppendOutcome {
-
-  /** Stored and as durable as configured; offsets by message, in order. */
-  final case class Stored(queueOffset: Long, commitLogOffsets: Array[Long]) extends AppendOutcome
-  final case class TooLarge(bytes: Long, limit: Int) extends AppendOutcome
-
-  /** Nothing was acknowledged; the sentence says why. */
-  final case class Unavailable(reason: String) extends AppendOutcome
+import rmqordered.model.{MessageFilter, QueueKey}
+import rmqordered.protocol.{
+  DecodedRecord,
+  RecordContent,
+  RecordEnvelope,
+  RecordReader,
+  StoredRecord
 }
+import rmqordered.util.Clock
 
 /**
  * Messages: the commit log, the queues over it, and their recovery.
@@ -51,6 +44,7 @@ final class MessageStore(
   private var lastStoreTimestamp = 0L
   private val streams = new SendStreams(directory.sendStreams, config(Settings.maxSendStreams))
   private val log = recover()
+  private val reader = new MessageReader(log, queues)
   private val groupCommit =
     new GroupCommit(log, config(Settings.flushDiskType), config(Settings.flushIntervalMs))
   @volatile private var closed = false
@@ -215,93 +209,41 @@ final class MessageStore(
   }
 
   /** Reads messages of a queue. An unknown queue is an empty one. */
-  def read(key: QueueKey, request: ReadRequest): ReadResult = {
-    val start = request.startOffset
-    Option(queues.get(key)) match {
-      case None => ReadResult(ReadStatus.NoMessageInQueue, 0L, 0L, 0L, LogSlices.empty)
-      case Some(queue) =>
-        val (min, max) = (queue.minOffset, queue.maxOffset)
-        def empty(status: ReadStatus, next: Long) =
-          ReadResult(status, next, min, max, LogSlices.empty)
-        if (max == 0) empty(ReadStatus.NoMessageInQueue, 0L)
-        else if (start < min) empty(ReadStatus.OffsetTooSmall, min)
-        else if (start == max) empty(ReadStatus.OffsetOverflowOne, start)
-        else if (start > max) empty(ReadStatus.OffsetOverflowBadly, max)
-        else scan(queue, request, max)
-    }
-  }
-
-  private def scan(queue: ConsumeQueue, request: ReadRequest, max: Long): ReadResult = {
-    val limits = request.limits
-    val found = new LogSlices.Builder
-    val scanEnd = Math.min(max, request.startOffset + limits.maxScan)
-    var next = request.startOffset
-    var segment: MappedSegment = null
-    queue.scan(request.startOffset, scanEnd) { (queueOffset, commitLogOffset, size, tagsCode) =>
-      val isFull = found.messageCount > 0 &&
-        (found.messageCount >= limits.maxMessages || found.byteCount + size > limits.maxBytes)
-      if (!isFull) {
-        if (request.filter.matches(tagsCode)) {
-          segment = segmentFor(segment, commitLogOffset)
-          found.add(segment, (commitLogOffset - segment.baseOffset).toInt, size)
-        }
-        next = queueOffset + 1
-      }
-      !isFull
-    }
-    val status = if (found.messageCount > 0) ReadStatus.Found else ReadStatus.NoMatchedMessage
-    ReadResult(status, next, queue.minOffset, max, found.result())
-  }
-
-  private def segmentFor(current: MappedSegment, offset: Long): MappedSegment =
-    if (current != null && current.holds(offset)) current
-    else
-      log
-        .segmentAt(offset)
-        .getOrElse(throw new IllegalStateException(s"no commit log file holds offset $offset"))
+  def read(key: QueueKey, request: ReadRequest): ReadResult = reader.read(key, request)
 
   /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
-  def hasMatch(key: QueueKey, start: Long, end: Long, filter: TagFilter): Boolean =
-    Option(queues.get(key)).exists { queue =>
-      var found = false
-      queue.scan(Math.max(start, queue.minOffset), Math.min(end, queue.maxOffset)) {
-        (_, _, _, tagsCode) =>
-          found = filter.matches(tagsCode)
-          !found
+  def hasMatch(key: QueueKey, start: Long, end: Long, filter: MessageFilter): Boolean =
+    reader.hasMatch(key, start, end, filter)
+
+  /** One message of a queue, taken apart. */
+  def record(key: QueueKey, queueOffset: Long): Option[DecodedRecord] =
+    Option(queues.get(key))
+      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
+      .flatMap(queue => recordAt(queue.commitLogOffset(queueOffset)))
+
+  /** The message at a place in the commit log; clients name such places, right or wrong. */
+  def recordAt(commitLogOffset: Long): Option[DecodedRecord] =
+    log.segmentAt(commitLogOffset).flatMap { segment =>
+      RecordReader.read(segment.bytes, (commitLogOffset - segment.baseOffset).toInt) match {
+        case RecordReader.Found(record)
+            if record.position.commitLogOffset == commitLogOffset &&
+              topics.isAlive(record.envelope.topic, commitLogOffset) =>
+          Some(record)
+        case _ => None
       }
-      found
     }
 
-  def minOffset(key: QueueKey): Long = Option(queues.get(key)).fold(0L)(_.minOffset)
+  def minOffset(key: QueueKey): Long = reader.minOffset(key)
 
-  def maxOffset(key: QueueKey): Long = Option(queues.get(key)).fold(0L)(_.maxOffset)
+  def maxOffset(key: QueueKey): Long = reader.maxOffset(key)
 
   /** When a message was stored, or nothing if the queue has no such message. */
   def storeTimestamp(key: QueueKey, queueOffset: Long): Option[Long] =
-    Option(queues.get(key))
-      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
-      .map(queue => log.storeTimestamp(queue.commitLogOffset(queueOffset)))
+    reader.storeTimestamp(key, queueOffset)
 
-  /** The offset a timestamp means. Store times never fall within a queue, hence a binary search. */
+  /** The offset a timestamp means. */
   def offsetByTime(key: QueueKey, timestamp: Long, boundary: TimeBoundary): Long =
-    Option(queues.get(key)).fold(0L) { queue =>
-      def storedAt(queueOffset: Long): Long = log.storeTimestamp(queue.commitLogOffset(queueOffset))
-      val (min, max) = (queue.minOffset, queue.maxOffset)
-      boundary match {
-        case TimeBoundary.Lower => firstOffset(min, max)(storedAt(_) >= timestamp)
-        case TimeBoundary.Upper =>
-          Math.max(firstOffset(min, max)(storedAt(_) > timestamp) - 1, min)
-      }
-    }
-
-  private def firstOffset(min: Long, max: Long)(holds: Long => Boolean): Long = {
-    var (low, high) = (min, max)
-    while (low < high) {
-      val middle = low + (high - low) / 2
-      if (holds(middle)) high = middle else low = middle + 1
-    }
-    low
-  }
+    reader.offsetByTime(key, timestamp, boundary)
 
   /** Deletes a topic and its queues; its records stay in the log, dead. */
   def deleteTopic(topic: String): Unit = appendLock.synchronized {

@@ -1,6 +1,6 @@
 package rmqordered.store
 
-import rmqordered.model.TagFilter
+import rmqordered.model.MessageFilter
 
 /**
  * What one read may cost.
@@ -11,7 +11,7 @@ import rmqordered.model.TagFilter
 final case class ReadLimits(maxMessages: Int, maxBytes: Int, maxScan: Int)
 
 /** Which messages of a queue are wanted. */
-final case class ReadRequest(startOffset: Long, limits: ReadLimits, filter: TagFilter)
+final case class ReadRequest(startOffset: Long, limits: ReadLimits, filter: MessageFilter)
 
 /** RocketMQ's GetMessageStatus, as far as this store can produce it. */
 sealed trait ReadStatus

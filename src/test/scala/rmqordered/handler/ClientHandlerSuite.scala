@@ -1,5 +1,7 @@
 package rmqordered.handler
 
+import com.fasterxml.jackson.databind.node.ObjectNode
+
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RemotingCommand, RequestCode, ResponseCode}
 import rmqordered.util.Json
@@ -81,6 +83,18 @@ class ClientHandlerSuite extends BrokerSuite {
     assert(!client.hasAnswer)
   }
 
+  broker.test("a group that must not broadcast is told so when it pulls") { b =>
+    val client = b.connect()
+    client.createTopic("t", 1)
+    val config = Json.obj().put("groupName", "g").put("consumeBroadcastEnable", false)
+    client.callJson(RequestCode.UpdateAndCreateSubscriptionGroup, config)
+    val body = TestClient.heartbeat("c1", "g", Seq("t"))
+    body.get("consumerDataSet").get(0).asInstanceOf[ObjectNode].put("messageModel", "BROADCASTING")
+    client.callJson(RequestCode.HeartBeat, body)
+    client.request(RequestCode.PullMessage, pullFields("t", 0, 0, "sysFlag" -> "0"))
+    assertEquals(client.receive().code, ResponseCode.NoPermission)
+  }
+
   broker.test("an illegal group in a heartbeat is passed over, a missing client id is not") { b =>
     val client = b.connect()
     assertEquals(client.heartbeat("c1", "a/b", "t").code, 0)
@@ -126,14 +140,60 @@ class ClientHandlerSuite extends BrokerSuite {
     )
   }
 
-  broker.test("a tag subscription is fine, any other is not") { b =>
+  broker.test("a subscription is checked before a client starts with it") { b =>
     val client = b.connect()
-    def check(expressionType: String) = {
+    def check(expressionType: String, expression: String) = {
       val body = Json.obj().put("clientId", "c1").put("group", "g")
-      body.putObject("subscriptionData").put("topic", "t").put("expressionType", expressionType)
-      client.callJson(RequestCode.CheckClientConfig, body).code
+      body
+        .putObject("subscriptionData")
+        .put("topic", "t")
+        .put("expressionType", expressionType)
+        .put("subString", expression)
+      client.callJson(RequestCode.CheckClientConfig, body)
     }
-    assertEquals(check("TAG"), 0)
-    assertEquals(check("SQL92"), ResponseCode.SystemError)
+    assertEquals(check("TAG", "*").code, 0)
+    assertEquals(check("SQL92", "a > 5").code, 0)
+    val bad = check("SQL92", "a >")
+    assertEquals(bad.code, ResponseCode.SubscriptionParseFailed)
+    assert(bad.remark.exists(_.startsWith("The SQL92 expression cannot be read: ")))
+    assertEquals(check("CLASS", "x").code, ResponseCode.SystemError)
+  }
+
+  private def heartbeatV2(fingerprint: Int, withoutSub: Boolean) = {
+    val topics = if (withoutSub) Nil else Seq("t")
+    TestClient
+      .heartbeat("c1", "g", topics)
+      .put("heartbeatFingerprint", fingerprint)
+      .put("withoutSub", withoutSub)
+  }
+
+  broker.test("a version 2 heartbeat may leave its subscriptions out while the broker has them") {
+    b =>
+      val client = b.connect()
+      client.createTopic("t", 1)
+      def isSubChange(fingerprint: Int, withoutSub: Boolean): Option[String] = {
+        client.request(
+          RequestCode.HeartBeat,
+          body = Json.bytes(heartbeatV2(fingerprint, withoutSub))
+        )
+        // News of the membership may come before the answer.
+        Iterator.continually(client.receive()).find(_.isResponse).flatMap(_.ext("IS_SUB_CHANGE"))
+      }
+      assertEquals(isSubChange(7, withoutSub = true), Some("true"))
+      assertEquals(isSubChange(7, withoutSub = false), Some("true"))
+      assertEquals(isSubChange(7, withoutSub = true), Some("false"))
+      val pull = pullFields("t", 0, 0, "sysFlag" -> "0", "subVersion" -> "1")
+      client.request(RequestCode.PullMessage, pull)
+      assertEquals(client.receive().code, ResponseCode.PullNotFound)
+      assertEquals(isSubChange(8, withoutSub = true), Some("true"))
+      assertEquals(isSubChange(0, withoutSub = false), Some("true"))
+  }
+
+  broker.test("members of a broadcasting group are not told of each other") { b =>
+    val client = b.connect()
+    val body = TestClient.heartbeat("c1", "g", Seq("t"))
+    body.get("consumerDataSet").get(0).asInstanceOf[ObjectNode].put("messageModel", "BROADCASTING")
+    assertEquals(client.callJson(RequestCode.HeartBeat, body).code, 0)
+    assert(!client.hasAnswer)
   }
 }

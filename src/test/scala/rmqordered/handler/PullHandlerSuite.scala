@@ -1,5 +1,7 @@
 package rmqordered.handler
 
+import com.fasterxml.jackson.databind.node.ObjectNode
+
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RemotingCommand, RequestCode, ResponseCode}
 
@@ -72,7 +74,11 @@ class PullHandlerSuite extends BrokerSuite {
     assertEquals(pull(client, 0, "queueId" -> "2").code, ResponseCode.InvalidParameter)
     assertEquals(pull(client, 0, "queueId" -> "-1").code, ResponseCode.InvalidParameter)
     assertEquals(pull(client, 0, "consumerGroup" -> "a/b").code, ResponseCode.InvalidParameter)
-    assertEquals(pull(client, 0, "expressionType" -> "SQL92").code, ResponseCode.SystemError)
+    assertEquals(
+      pull(client, 0, "expressionType" -> "SQL92").code,
+      ResponseCode.SubscriptionParseFailed
+    )
+    assertEquals(pull(client, 0, "expressionType" -> "CLASS").code, ResponseCode.SystemError)
   }
 
   broker.test("without a subscription in the request the heartbeat's counts") { b =>
@@ -84,8 +90,20 @@ class PullHandlerSuite extends BrokerSuite {
     client.heartbeat("c1", "g", "t")
     client.receive()
     assertEquals(pull(client, 0, "sysFlag" -> "0").code, ResponseCode.Success)
+    assertEquals(pull(client, 0, "sysFlag" -> "0", "subVersion" -> "2").code, ResponseCode.Success)
     assertEquals(
-      pull(client, 0, "sysFlag" -> "0", "subVersion" -> "2").code,
+      pull(client, 0, "sysFlag" -> "0", "subVersion" -> "2", "expressionType" -> "SQL92").code,
+      ResponseCode.SubscriptionNotLatest
+    )
+    val narrow = TestClient.heartbeat("c1", "g", Seq("t"))
+    narrow
+      .at("/consumerDataSet/0/subscriptionDataSet/0")
+      .asInstanceOf[ObjectNode]
+      .put("subString", "A")
+      .put("subVersion", 3L)
+    client.callJson(RequestCode.HeartBeat, narrow)
+    assertEquals(
+      pull(client, 0, "sysFlag" -> "0", "subVersion" -> "4").code,
       ResponseCode.SubscriptionNotLatest
     )
   }

@@ -76,10 +76,16 @@ class RequestDispatcherSuite extends BrokerSuite {
     assertEquals(connection.sent.map(_.code), Vector(ResponseCode.SystemBusy))
   }
 
-  broker.test("requests of RocketMQ that are not served yet say so") { b =>
-    val answer = b.connect().call(RequestCode.ConsumerSendMsgBack)
-    assertEquals(answer.code, ResponseCode.RequestCodeNotSupported)
-    assert(answer.remark.exists(_.contains("CONSUMER_SEND_MSG_BACK")))
+  broker.test("requests of RocketMQ that are not served say so") { b =>
+    val client = b.connect()
+    val transaction = client.call(RequestCode.EndTransaction)
+    assertEquals(transaction.code, ResponseCode.RequestCodeNotSupported)
+    assert(transaction.remark.exists(_.contains("transactions are not served")))
+    Seq(RequestCode.SendReplyMessage, RequestCode.SendReplyMessageV2).foreach { code =>
+      val answer = client.call(code)
+      assertEquals(answer.code, ResponseCode.RequestCodeNotSupported)
+      assert(answer.remark.exists(_.contains("request-reply")))
+    }
   }
 
   private def request(code: Int) =

@@ -139,15 +139,16 @@ class SendHandlerSuite extends BrokerSuite {
     assertEquals(pull(client, "t", 0).code, ResponseCode.PullNotFound)
   }
 
-  broker.test("delays and transactions are refused, not silently ignored") { b =>
+  broker.test("transactions are refused, not silently ignored") { b =>
     val client = b.connect()
     client.createTopic("t", 1)
-    Seq("DELAY\u00013\u0002", "TIMER_DELAY_SEC\u00015\u0002", "TRAN_MSG\u0001true\u0002").foreach {
-      p =>
-        val answer = client.send("t", 0, "x", p)
-        assertEquals(answer.code, ResponseCode.MessageIllegal)
-        assert(answer.remark.exists(_.contains("not supported yet")))
-    }
+    val answer = client.send("t", 0, "x", "TRAN_MSG\u0001true\u0002")
+    assertEquals(answer.code, ResponseCode.NoPermission)
+    assert(answer.remark.exists(_.contains("not supported")))
+  }
+
+  broker.test("reports of a message trace are taken without being created first") { b =>
+    assertEquals(b.connect().send("RMQ_SYS_TRACE_TOPIC", 0, "trace").code, 0)
   }
 
   broker.test("a message given back by an orderly group goes to its dead letters") { b =>

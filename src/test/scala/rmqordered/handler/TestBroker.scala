@@ -45,8 +45,9 @@ final class TestBroker(
 
   def connect(): TestClient = new TestClient(this)
 
-  /** Does what the timer would do. */
-  def tick(): Unit = core.periodicTasks.foreach(_.run())
+  /** Does what the timer would do, or only what it does at least so often. */
+  def tick(atLeastEveryMs: Long = Long.MaxValue): Unit =
+    core.periodicTasks.filter(_.everyMs <= atLeastEveryMs).foreach(_.run())
 
   def close(): Unit = {
     core.close()
@@ -198,6 +199,20 @@ object TestClient {
   }
 
   def json(command: RemotingCommand): ObjectNode = Json.parseObject(command.body.toArray)
+
+  /**
+   * A table keyed by queues, whose bare object keys become texts: strict JSON, which can be parsed.
+   */
+  def queueTable(command: RemotingCommand): ObjectNode = {
+    val text = """[{,](\{[^{}]*\}):""".r.replaceAllIn(
+      new String(command.body.toArray),
+      found => {
+        val key = found.group(1).replace("\"", "\\\"")
+        java.util.regex.Matcher.quoteReplacement(s"${found.matched.head}\"$key\":")
+      }
+    )
+    Json.parseObject(text.getBytes).get("offsetTable").asInstanceOf[ObjectNode]
+  }
 
   def records(command: RemotingCommand): Seq[DecodedRecord] = {
     val bytes = java.nio.ByteBuffer.wrap(command.body.toArray)

@@ -1,7 +1,7 @@
 package rmqordered.lease
 
 import scala.collection.mutable
-import scala.util.Random
+import scala.util.{Random, Try}
 
 import rmqordered.model.MessageQueue
 import rmqordered.util.{ManualClock, MemoryFile}
@@ -39,6 +39,8 @@ class QueueLockModelSuite extends munit.FunSuite {
     def unlock(client: String, queue: MessageQueue): Unit =
       if (owner.get(queue).contains(client)) owner.remove(queue)
 
+    def endEpoch(queue: MessageQueue): Unit = { val _ = owner.remove(queue) }
+
     def restart(): Unit = owner.keys.foreach(queue => touched(queue) = clock.monotonicMillis())
   }
 
@@ -62,6 +64,10 @@ class QueueLockModelSuite extends munit.FunSuite {
         case 2 =>
           locks = start()
           model.restart()
+        case 3 if random.nextInt(3) == 0 =>
+          file.isBroken = random.nextInt(3) == 0
+          if (Try(locks.endEpochs("g", asked)).isSuccess) asked.foreach(model.endEpoch)
+          file.isBroken = false
         case _ =>
           // A failing unlock write is covered elsewhere: its effect shows only after a restart.
           file.isBroken = random.nextInt(8) == 0

@@ -1,0 +1,123 @@
+package rmqordered.filter
+
+import rmqordered.filter.SqlValue.{False, Missing, Text, True, Truth}
+
+/**
+ * A parsed expression. Conditions know three answers, true, false and unknown (`Missing`), joined
+ * as in SQL and in RocketMQ's filter: a comparison with a property that is not there is unknown.
+ */
+sealed trait SqlExpression {
+
+  /** @throws SqlValue.NotComparable when values are compared that have no order */
+  def evaluate(properties: Map[String, String]): SqlValue
+}
+
+/** An expression whose value is a truth, or unknown. */
+sealed trait SqlCondition extends SqlExpression
+
+object SqlExpression {
+
+  final case class Constant(value: SqlValue) extends SqlExpression {
+    override def evaluate(properties: Map[String, String]): SqlValue = value
+  }
+
+  final case class Property(name: String) extends SqlExpression {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      properties.get(name).fold[SqlValue](Missing)(Text(_))
+  }
+
+  final case class Negate(operand: SqlExpression) extends SqlExpression {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      operand.evaluate(properties) match {
+        case SqlValue.Whole(number) => SqlValue.Whole(-number)
+        case SqlValue.Real(number) => SqlValue.Real(-number)
+        case _ => Missing
+      }
+  }
+
+  /** TRUE, FALSE or NULL standing where a condition stands. */
+  final case class ConstantCondition(value: SqlValue) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue = value
+  }
+
+  /** A bare property as a condition: there, but a text is no truth. */
+  final case class PropertyCondition(name: String) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      if (properties.contains(name)) False else Missing
+  }
+
+  final case class Not(operand: SqlCondition) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      operand.evaluate(properties) match {
+        case Truth(value) => Truth(!value)
+        case _ => Missing
+      }
+  }
+
+  final case class And(left: SqlCondition, right: SqlCondition) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue = {
+      val first = left.evaluate(properties)
+      if (first == False) False
+      else {
+        val second = right.evaluate(properties)
+        if (second == False) False else if (first == True && second == True) True else Missing
+      }
+    }
+  }
+
+  final case class Or(left: SqlCondition, right: SqlCondition) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue = {
+      val first = left.evaluate(properties)
+      if (first == True) True
+      else {
+        val second = right.evaluate(properties)
+        if (second == True) True else if (first == False && second == False) False else Missing
+      }
+    }
+  }
+
+  final case class Equal(left: SqlExpression, right: SqlExpression) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      (left.evaluate(properties), right.evaluate(properties)) match {
+        case (Missing, Missing) => True
+        case (Missing, _) => Missing
+        case (_, Missing) => False
+        case (a, b) => Truth(SqlValue.areEqual(a, b))
+      }
+  }
+
+  final case class IsNull(operand: SqlExpression) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      Truth(operand.evaluate(properties) == Missing)
+  }
+
+  /** `holds` judges the sign of the order of left and right. */
+  final case class Compare(left: SqlExpression, right: SqlExpression, holds: Int => Boolean)
+      extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      (left.evaluate(properties), right.evaluate(properties)) match {
+        case (Missing, _) | (_, Missing) => Missing
+        case (a, b) => Truth(holds(SqlValue.order(a, b)))
+      }
+  }
+
+  final case class In(property: Property, texts: Set[String]) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      properties.get(property.name).fold[SqlValue](Missing)(text => Truth(texts.contains(text)))
+  }
+
+  /** CONTAINS and its kin. Without a text, or with nothing to look for, false even if negated. */
+  final case class TextTest(
+      operand: SqlExpression,
+      sought: String,
+      holds: (String, String) => Boolean
+  ) extends SqlCondition {
+    override def evaluate(properties: Map[String, String]): SqlValue =
+      if (sought.isEmpty) False
+      else
+        operand.evaluate(properties) match {
+          case Text(text) => Truth(holds(text, sought))
+          case _ => False
+        }
+  }
+}

@@ -1,0 +1,71 @@
+package rmqordered.handler
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicInteger
+
+import rmqordered.protocol.{Body, ExtFields, RemotingCommand}
+import rmqordered.util.Clock
+
+/** Why a client's answer did not come. */
+sealed trait NoAnswer
+
+object NoAnswer {
+  case object TimedOut extends NoAnswer
+  case object Disconnected extends NoAnswer
+}
+
+/**
+ * Requests from this broker to its clients: those that expect no answer, and those whose answer is
+ * waited for, without a thread. Each waiting request ends exactly once: answered, too late, or
+ * disconnected.
+ *
+ * Thread-safe. A timer calls `expire`.
+ */
+final class ClientCalls(clock: Clock, timeoutMs: Long) {
+  import ClientCalls._
+
+  private val opaques = new AtomicInteger()
+  private val waiting = new ConcurrentHashMap[Key, Waiting]()
+
+  def tell(connection: Connection, code: Int, fields: ExtFields, body: Body = Body.empty): Unit = {
+    val command = RemotingCommand.oneWayRequest(opaques.getAndIncrement(), code, fields)
+    connection.send(command.copy(body = body))
+  }
+
+  def ask(connection: Connection, code: Int, fields: ExtFields, body: Body)(
+      done: Either[NoAnswer, RemotingCommand] => Unit
+  ): Unit = {
+    val opaque = opaques.getAndIncrement()
+    waiting.put(Key(connection, opaque), Waiting(clock.monotonicMillis() + timeoutMs, done))
+    connection.send(
+      RemotingCommand.oneWayRequest(opaque, code, fields).copy(flag = 0, body = body)
+    )
+  }
+
+  /** Takes a response; false if nobody waits for it. */
+  def answered(connection: Connection, response: RemotingCommand): Boolean =
+    end(Key(connection, response.opaque), Right(response))
+
+  def expire(): Unit = {
+    val now = clock.monotonicMillis()
+    waiting.forEach { (key, call) =>
+      if (call.deadline <= now) { val _ = end(key, Left(NoAnswer.TimedOut)) }
+    }
+  }
+
+  def disconnect(connection: Connection): Unit =
+    waiting.keySet().forEach { key =>
+      if (key.connection eq connection) { val _ = end(key, Left(NoAnswer.Disconnected)) }
+    }
+
+  private def end(key: Key, outcome: Either[NoAnswer, RemotingCommand]): Boolean = {
+    val call = Option(waiting.remove(key))
+    call.foreach(_.done(outcome))
+    call.isDefined
+  }
+}
+
+object ClientCalls {
+  private final case class Key(connection: Connection, opaque: Int)
+  private final case class Waiting(deadline: Long, done: Either[NoAnswer, RemotingCommand] => Unit)
+}

@@ -1,0 +1,40 @@
+package rmqordered.handler
+
+import java.util.concurrent.ConcurrentHashMap
+
+import rmqordered.filter.SqlFilter
+import rmqordered.model.{MessageFilter, Subscription, TagFilter}
+import rmqordered.protocol.ResponseCode
+
+/**
+ * Makes filters of subscriptions. SQL expressions come again with every pull and are kept parsed.
+ */
+final class Filters(sqlEnabled: Boolean) {
+  import Filters._
+
+  private val parsed = new ConcurrentHashMap[String, Either[String, SqlFilter]]()
+
+  /** @throws Refusal when the subscription's type is not served or its expression cannot be read */
+  def of(subscription: Subscription): MessageFilter =
+    if (subscription.isTagType) TagFilter.parse(subscription.expression)
+    else if (subscription.expressionType == Subscription.SqlType && sqlEnabled)
+      sql(subscription.expression) match {
+        case Right(filter) => filter
+        case Left(problem) => throw new Refusal(ResponseCode.SubscriptionParseFailed, problem)
+      }
+    else
+      throw new Refusal(
+        ResponseCode.SystemError,
+        s"The broker does not support consumer to filter message by ${subscription.expressionType}"
+      )
+
+  private def sql(expression: String): Either[String, SqlFilter] = {
+    // Clients could send ever new expressions; starting afresh is cheap and rare.
+    if (parsed.size() > MaxParsed) parsed.clear()
+    parsed.computeIfAbsent(expression, SqlFilter.parse(_))
+  }
+}
+
+object Filters {
+  private val MaxParsed = 1000
+}
