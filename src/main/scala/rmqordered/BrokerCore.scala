@@ -17,8 +17,8 @@ import rmqordered.util.Clock
 final case class PeriodicTask(everyMs: Long, run: () => Unit)
 
 /**
- * The broker without its sockets and timers: tables, store and handlers, made and joined here. Tests
- * drive it with their own connections and clock.
+ * The broker without its sockets and timers: tables, store and handlers, made and joined here.
+ * Tests drive it with their own connections and clock.
  *
  * @param worker
  *   serves requests that may wait for a small file to be flushed, one at a time, in order
@@ -44,6 +44,7 @@ final class BrokerCore(
   )
   private val kv = new KvTable(directory.table("kvConfig"))
   private val offsets = new ConsumerOffsets(directory.table("consumerOffset"))
+  offsets.clampTo(store.maxOffset)
   private val groups = new SubscriptionGroups(
     directory.table("subscriptionGroup"),
     config(Settings.autoCreateSubscriptionGroup)
@@ -75,7 +76,10 @@ final class BrokerCore(
     PeriodicTask(config(Settings.flushConsumerOffsetInterval).toLong, () => offsets.flush()),
     PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
-    PeriodicTask(ClientSweepMs, () => handlers.client.closeExpired())
+    PeriodicTask(ClientSweepMs, () => handlers.client.closeExpired()),
+    PeriodicTask(config(Settings.checkpointIntervalMs).toLong, () => store.checkpoint()),
+    PeriodicTask(DiskCheckMs, () => store.checkDisk()),
+    PeriodicTask(RetentionMs, () => { val _ = store.retire() })
   )
 
   /** Answers waiting polls and lets no more wait. */
@@ -108,7 +112,8 @@ final class BrokerCore(
       client = new ClientHandler(groups, consumers, producers, creation),
       lock = new LockHandler(locks, clock),
       group = new GroupHandler(GroupTables(groups, consumers, producers, offsets, store), identity),
-      runtime = new RuntimeHandler(identity, clock)
+      runtime = new RuntimeHandler(identity, clock),
+      query = new QueryHandler(store)
     )
   }
 }
@@ -121,10 +126,17 @@ object BrokerCore {
   // RocketMQ 5.x ClientHousekeepingService: every 10 s.
   private val ClientSweepMs = 10000L
 
+  private val DiskCheckMs = 1000L
+
+  // RocketMQ 5.x cleanResourceInterval: 10 s.
+  private val RetentionMs = 10000L
+
   // RocketMQ's TopicConfig gives a topic without settings of its own 16 queues.
   private val ClusterTopicQueues = 16
 
-  /** Topics RocketMQ's brokers own too: the template for new ones, and one per cluster and broker. */
+  /**
+   * Topics RocketMQ's brokers own too: the template for new ones, and one per cluster and broker.
+   */
   private def systemTopics(config: BrokerConfig): Seq[TopicConfig] = {
     val all = Perm.ReadWrite | Perm.Inherit
     val queues = config(Settings.defaultTopicQueueNums)

@@ -43,7 +43,12 @@ final class EmbeddedBroker private (config: BrokerConfig) {
   }
   private val timer = startTimer(core.periodicTasks)
   server.accept(core)
-  logger.info("serving address={} broker={} data={}", nameServer(), identity.brokerName, directory.path)
+  logger.info(
+    "serving address={} broker={} data={}",
+    nameServer(),
+    identity.brokerName,
+    directory.path
+  )
 
   /** The address clients are told to use. */
   def host(): String = advertisedHost(config, bound)
@@ -71,7 +76,9 @@ final class EmbeddedBroker private (config: BrokerConfig) {
     val host = advertisedHost(config, bound)
     val address = new InetSocketAddress(host, bound.getPort)
     if (address.isUnresolved)
-      throw new ConfigError(s"Setting brokerIP1 expects a host that can be resolved, found '$host'.")
+      throw new ConfigError(
+        s"Setting brokerIP1 expects a host that can be resolved, found '$host'."
+      )
     val shown = if (host.contains(':')) s"[$host]" else host
     BrokerIdentity(
       config(Settings.brokerName),
@@ -129,7 +136,9 @@ object EmbeddedBroker {
     val host = config(Settings.listenHost)
     val address = new InetSocketAddress(host, config(Settings.listenPort))
     if (address.isUnresolved)
-      throw new ConfigError(s"Setting listenHost expects an address of this machine, found '$host'.")
+      throw new ConfigError(
+        s"Setting listenHost expects an address of this machine, found '$host'."
+      )
     address
   }
 
@@ -162,7 +171,8 @@ object EmbeddedBroker {
     )
 
   private def startTimer(tasks: Seq[PeriodicTask]): ScheduledExecutorService = {
-    val timer = Executors.newSingleThreadScheduledExecutor(daemon("rmq-ordered-timer"))
+    // Two threads: a checkpoint that waits for the disk must not hold up long polls and offsets.
+    val timer = Executors.newScheduledThreadPool(2, daemon("rmq-ordered-timer"))
     tasks.foreach { task =>
       timer.scheduleWithFixedDelay(
         () => guarded(task),

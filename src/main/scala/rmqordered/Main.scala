@@ -79,9 +79,10 @@ object Main {
 
   private def configuration(arguments: Arguments): BrokerConfig = {
     val fromFile = arguments.config.fold(Map.empty[String, String])(readConfig)
-    val fromFlags = arguments.listen.map(EmbeddedBroker.parseListen).fold(Map.empty[String, String]) {
-      case (host, port) => Map(Settings.listenHost.name -> host, Settings.listenPort.name -> port)
-    } ++ arguments.data.map(Settings.storePathRootDir.name -> _)
+    val fromFlags =
+      arguments.listen.map(EmbeddedBroker.parseListen).fold(Map.empty[String, String]) {
+        case (host, port) => Map(Settings.listenHost.name -> host, Settings.listenPort.name -> port)
+      } ++ arguments.data.map(Settings.storePathRootDir.name -> _)
     BrokerConfig.of(fromFile ++ fromFlags)
   }
 

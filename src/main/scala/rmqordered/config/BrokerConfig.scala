@@ -37,7 +37,8 @@ object BrokerConfig {
   /**
    * Parses settings by name; absent ones take their defaults.
    *
-   * @throws ConfigError naming the first key or value that is wrong
+   * @throws ConfigError
+   *   naming the first key or value that is wrong
    */
   def of(texts: Map[String, String]): BrokerConfig = {
     texts.keys.toSeq.sorted.find(key => !Settings.all.exists(_.name == key)).foreach(refuseUnknown)
@@ -57,7 +58,9 @@ object BrokerConfig {
     try properties.load(new StringReader(text))
     catch {
       case error: IllegalArgumentException =>
-        throw new ConfigError(s"The configuration is not java-properties text: ${error.getMessage}.")
+        throw new ConfigError(
+          s"The configuration is not java-properties text: ${error.getMessage}."
+        )
     }
     properties.asScala.toMap
   }

@@ -30,7 +30,11 @@ object Setting {
       default,
       doc,
       text =>
-        Either.cond(text.matches("[a-zA-Z0-9_-]{1,100}"), text, "1 to 100 of the characters a-z A-Z 0-9 _ -")
+        Either.cond(
+          text.matches("[a-zA-Z0-9_-]{1,100}"),
+          text,
+          "1 to 100 of the characters a-z A-Z 0-9 _ -"
+        )
     )
 
   def flag(name: String, default: Boolean, doc: String): Setting[Boolean] =
@@ -45,6 +49,15 @@ object Setting {
         text.toIntOption
           .filter(value => value >= range.start && value <= range.end)
           .toRight(s"a whole number from ${range.start} to ${range.end}")
+    )
+
+  /** A whole number with a lower bound: sizes that do not fit an Int. */
+  def long(name: String, default: Long, min: Long, doc: String): Setting[Long] =
+    new Setting(
+      name,
+      default.toString,
+      doc,
+      text => text.toLongOption.filter(_ >= min).toRight(s"a whole number from $min on")
     )
 
   def choice[T](name: String, default: T, doc: String)(choices: (String, T)*): Setting[T] =

@@ -8,7 +8,9 @@ object FlushDiskType {
   /** Acknowledge after the bytes are on disk; concurrent sends share one flush. */
   case object Sync extends FlushDiskType
 
-  /** Acknowledge after the bytes are in the page cache: safe against kill -9, not a power failure. */
+  /**
+   * Acknowledge after the bytes are in the page cache: safe against kill -9, not a power failure.
+   */
   case object Async extends FlushDiskType
 }
 
@@ -23,7 +25,11 @@ object Settings {
   val brokerName: Setting[String] =
     Setting.word("brokerName", "broker-a", "Name of this broker in routes and message queues.")
   val brokerClusterName: Setting[String] =
-    Setting.word("brokerClusterName", "DefaultCluster", "Cluster name shown to clients and mqadmin.")
+    Setting.word(
+      "brokerClusterName",
+      "DefaultCluster",
+      "Cluster name shown to clients and mqadmin."
+    )
   val brokerIP1: Setting[String] =
     Setting.text(
       "brokerIP1",
@@ -33,19 +39,43 @@ object Settings {
   val listenHost: Setting[String] =
     Setting.text("listenHost", "127.0.0.1", "Address to listen on; --listen overrides it.")
   val listenPort: Setting[Int] =
-    Setting.int("listenPort", 9876, 0 to 65535, "Port to listen on; 0 picks a free one; --listen overrides it.")
+    Setting.int(
+      "listenPort",
+      9876,
+      0 to 65535,
+      "Port to listen on; 0 picks a free one; --listen overrides it."
+    )
   val storePathRootDir: Setting[String] =
     Setting.text("storePathRootDir", "rmq-ordered-data", "Data directory; --data overrides it.")
   val autoCreateTopicEnable: Setting[Boolean] =
     Setting.flag("autoCreateTopicEnable", true, "Create a topic on the first send to it.")
   val autoCreateSubscriptionGroup: Setting[Boolean] =
-    Setting.flag("autoCreateSubscriptionGroup", true, "Create a consumer group on its first heartbeat or pull.")
+    Setting.flag(
+      "autoCreateSubscriptionGroup",
+      true,
+      "Create a consumer group on its first heartbeat or pull."
+    )
   val defaultTopicQueueNums: Setting[Int] =
-    Setting.int("defaultTopicQueueNums", 8, 1 to 1024, "Queues of the template topic for topics created on send.")
+    Setting.int(
+      "defaultTopicQueueNums",
+      8,
+      1 to 1024,
+      "Queues of the template topic for topics created on send."
+    )
   val maxQueuesPerTopic: Setting[Int] =
-    Setting.int("maxQueuesPerTopic", 65536, 1 to 1048576, "Largest number of queues a topic may have.")
+    Setting.int(
+      "maxQueuesPerTopic",
+      65536,
+      1 to 1048576,
+      "Largest number of queues a topic may have."
+    )
   val maxMessageSize: Setting[Int] =
-    Setting.int("maxMessageSize", 4 * MiB, 1024 to 8 * MiB, "Largest message body, or batch of messages, in bytes.")
+    Setting.int(
+      "maxMessageSize",
+      4 * MiB,
+      1024 to 8 * MiB,
+      "Largest message body, or batch of messages, in bytes."
+    )
   // RocketMQ's default is ASYNC_FLUSH. Losing acknowledged data is never a default here.
   val flushDiskType: Setting[FlushDiskType] =
     Setting.choice[FlushDiskType](
@@ -57,7 +87,12 @@ object Settings {
     Setting.int("flushIntervalMs", 500, 1 to 60000, "Time between flushes with ASYNC_FLUSH.")
   // RocketMQ: 1 GiB. A laptop's disk and page cache prefer smaller files.
   val mappedFileSizeCommitLog: Setting[Int] =
-    Setting.int("mappedFileSizeCommitLog", 64 * MiB, 64 * KiB to 1024 * MiB, "Size of a commit log file in bytes.")
+    Setting.int(
+      "mappedFileSizeCommitLog",
+      64 * MiB,
+      64 * KiB to 1024 * MiB,
+      "Size of a commit log file in bytes."
+    )
   val mappedFileSizeConsumeQueue: Setting[Int] =
     Setting.int(
       "mappedFileSizeConsumeQueue",
@@ -65,25 +100,101 @@ object Settings {
       20 to 600000000,
       "Size of a consume queue file in bytes, a multiple of 20."
     )
+  // RocketMQ: 72 hours too, but looked at once a day (deleteWhen); here all day.
+  val fileReservedTime: Setting[Int] =
+    Setting.int(
+      "fileReservedTime",
+      72,
+      1 to 876000,
+      "Hours that messages are kept; whole files go at once."
+    )
+  val maxCommitLogBytes: Setting[Long] =
+    Setting.long(
+      "maxCommitLogBytes",
+      0L,
+      0L,
+      "Bytes of commit log above which the oldest files go, however young; 0: no limit."
+    )
+  val minFreeDiskBytes: Setting[Long] =
+    Setting.long(
+      "minFreeDiskBytes",
+      64L * MiB,
+      0L,
+      "Free bytes of the disk below which sends are refused."
+    )
+  val messageIndexEnable: Setting[Boolean] =
+    Setting.flag("messageIndexEnable", true, "Index messages by key and id, for queries.")
+  val checkpointIntervalMs: Setting[Int] =
+    Setting.int(
+      "checkpointIntervalMs",
+      10000,
+      100 to 600000,
+      "Time between checkpoints: after a crash so much of the log is read again."
+    )
   // RocketMQ 5.x RebalanceLockManager: 60 s. Must stay above the clients' 30 s of trust.
   val lockMaxLiveTimeMs: Setting[Int] =
-    Setting.int("lockMaxLiveTimeMs", 60000, 1000 to 3600000, "Life of a queue lease after its last renewal.")
+    Setting.int(
+      "lockMaxLiveTimeMs",
+      60000,
+      1000 to 3600000,
+      "Life of a queue lease after its last renewal."
+    )
   val maxQueueLeases: Setting[Int] =
-    Setting.int("maxQueueLeases", 100000, 1 to 10000000, "Leases remembered at most; further queues are refused.")
+    Setting.int(
+      "maxQueueLeases",
+      100000,
+      1 to 10000000,
+      "Leases remembered at most; further queues are refused."
+    )
   val maxFrameBytes: Setting[Int] =
-    Setting.int("maxFrameBytes", 16 * MiB, 64 * KiB to 256 * MiB, "Largest frame, its length word included.")
+    Setting.int(
+      "maxFrameBytes",
+      16 * MiB,
+      64 * KiB to 256 * MiB,
+      "Largest frame, its length word included."
+    )
   val maxConnections: Setting[Int] =
-    Setting.int("maxConnections", 10000, 1 to 1000000, "Connections served at once; further ones are closed.")
+    Setting.int(
+      "maxConnections",
+      10000,
+      1 to 1000000,
+      "Connections served at once; further ones are closed."
+    )
   val maxPullBytes: Setting[Int] =
-    Setting.int("maxPullBytes", 4 * MiB, 1024 to 128 * MiB, "Most bytes in the answer to one wide pull.")
+    Setting.int(
+      "maxPullBytes",
+      4 * MiB,
+      1024 to 128 * MiB,
+      "Most bytes in the answer to one wide pull."
+    )
   val maxPullMessages: Setting[Int] =
-    Setting.int("maxPullMessages", 65536, 1 to 1048576, "Most messages in the answer to one wide pull.")
+    Setting.int(
+      "maxPullMessages",
+      65536,
+      1 to 1048576,
+      "Most messages in the answer to one wide pull."
+    )
   val maxParkedPulls: Setting[Int] =
-    Setting.int("maxParkedPulls", 100000, 1 to 10000000, "Long polls waiting at once; further ones are answered at once.")
+    Setting.int(
+      "maxParkedPulls",
+      100000,
+      1 to 10000000,
+      "Long polls waiting at once; further ones are answered at once."
+    )
   val serverChannelMaxIdleTimeSeconds: Setting[Int] =
-    Setting.int("serverChannelMaxIdleTimeSeconds", 120, 1 to 86400, "A connection silent for so long is closed.")
+    Setting.int(
+      "serverChannelMaxIdleTimeSeconds",
+      120,
+      1 to 86400,
+      "A connection silent for so long is closed."
+    )
   val channelExpiredTimeout: Setting[Int] =
-    Setting.int("channelExpiredTimeout", 120000, 1000 to 86400000, "Milliseconds without a heartbeat after which a client leaves its groups.")
+    Setting.int(
+      "channelExpiredTimeout",
+      120000,
+      1000 to 86400000,
+      "Milliseconds without a heartbeat after which a client leaves its groups."
+    )
   val writeBufferHighWaterMark: Setting[Int] =
     Setting.int(
       "writeBufferHighWaterMark",
@@ -92,11 +203,26 @@ object Settings {
       "Unsent bytes of a connection above which its requests wait."
     )
   val flushConsumerOffsetInterval: Setting[Int] =
-    Setting.int("flushConsumerOffsetInterval", 5000, 10 to 600000, "Milliseconds between writes of the committed offsets.")
+    Setting.int(
+      "flushConsumerOffsetInterval",
+      5000,
+      10 to 600000,
+      "Milliseconds between writes of the committed offsets."
+    )
   val flushFencedOffsetInterval: Setting[Int] =
-    Setting.int("flushFencedOffsetInterval", 200, 10 to 500, "The same for commits that carried a lease epoch.")
+    Setting.int(
+      "flushFencedOffsetInterval",
+      200,
+      10 to 500,
+      "The same for commits that carried a lease epoch."
+    )
   val serverSelectorThreads: Setting[Int] =
-    Setting.int("serverSelectorThreads", 0, 0 to 256, "Network threads; 0: one per processor, at least two.")
+    Setting.int(
+      "serverSelectorThreads",
+      0,
+      0 to 256,
+      "Network threads; 0: one per processor, at least two."
+    )
 
   val all: Seq[Setting[_]] = Seq(
     brokerName,
@@ -114,6 +240,11 @@ object Settings {
     flushIntervalMs,
     mappedFileSizeCommitLog,
     mappedFileSizeConsumeQueue,
+    fileReservedTime,
+    maxCommitLogBytes,
+    minFreeDiskBytes,
+    messageIndexEnable,
+    checkpointIntervalMs,
     lockMaxLiveTimeMs,
     maxQueueLeases,
     maxFrameBytes,

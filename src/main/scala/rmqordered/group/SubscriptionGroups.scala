@@ -92,7 +92,8 @@ object SubscriptionGroups {
     SubscriptionGroupConfig(
       name = default.name,
       consumeEnable = node.path("consumeEnable").asBoolean(default.consumeEnable),
-      consumeFromMinEnable = node.path("consumeFromMinEnable").asBoolean(default.consumeFromMinEnable),
+      consumeFromMinEnable =
+        node.path("consumeFromMinEnable").asBoolean(default.consumeFromMinEnable),
       consumeBroadcastEnable =
         node.path("consumeBroadcastEnable").asBoolean(default.consumeBroadcastEnable),
       consumeMessageOrderly =
@@ -100,7 +101,9 @@ object SubscriptionGroups {
       retryQueueNums = node.path("retryQueueNums").asInt(default.retryQueueNums),
       retryMaxTimes = node.path("retryMaxTimes").asInt(default.retryMaxTimes),
       notifyConsumerIdsChangedEnable =
-        node.path("notifyConsumerIdsChangedEnable").asBoolean(default.notifyConsumerIdsChangedEnable),
+        node.path(
+          "notifyConsumerIdsChangedEnable"
+        ).asBoolean(default.notifyConsumerIdsChangedEnable),
       consumeTimeoutMinute = node.path("consumeTimeoutMinute").asInt(default.consumeTimeoutMinute)
     )
   }

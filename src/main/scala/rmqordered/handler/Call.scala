@@ -42,7 +42,9 @@ final class Call(val command: RemotingCommand, val connection: Connection) {
     optional(name).map(value => value.toIntOption.getOrElse(throw Failures.notANumber(name, value)))
 
   def optionalLong(name: String): Option[Long] =
-    optional(name).map(value => value.toLongOption.getOrElse(throw Failures.notANumber(name, value)))
+    optional(name).map(value =>
+      value.toLongOption.getOrElse(throw Failures.notANumber(name, value))
+    )
 
   /** Java's Boolean.parseBoolean: anything but "true" is false. */
   def optionalFlag(name: String): Option[Boolean] = optional(name).map(_.equalsIgnoreCase("true"))

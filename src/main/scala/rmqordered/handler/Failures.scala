@@ -18,7 +18,10 @@ object Failures {
   def response(error: Throwable): Response = error match {
     case refusal: Refusal => Response(refusal.code, Some(refusal.remark))
     case error: ProtocolError =>
-      Response(ResponseCode.InvalidParameter, Some(s"The request cannot be read: ${error.getMessage}."))
+      Response(
+        ResponseCode.InvalidParameter,
+        Some(s"The request cannot be read: ${error.getMessage}.")
+      )
     case error: IOException =>
       Response(ResponseCode.SystemError, Some(s"${error.getClass.getName}: ${error.getMessage}"))
     case other =>
@@ -26,13 +29,22 @@ object Failures {
   }
 
   def unsupported(code: Int): Refusal =
-    new Refusal(ResponseCode.RequestCodeNotSupported, s"Request code $code is not supported by this broker.")
+    new Refusal(
+      ResponseCode.RequestCodeNotSupported,
+      s"Request code $code is not supported by this broker."
+    )
 
   def notYet(code: Int, what: String): Refusal =
-    new Refusal(ResponseCode.RequestCodeNotSupported, s"Request code $code ($what) is not supported yet.")
+    new Refusal(
+      ResponseCode.RequestCodeNotSupported,
+      s"Request code $code ($what) is not supported yet."
+    )
 
   def busy: Refusal =
-    new Refusal(ResponseCode.SystemBusy, "[OVERLOAD]the broker's request queue is full, retry later")
+    new Refusal(
+      ResponseCode.SystemBusy,
+      "[OVERLOAD]the broker's request queue is full, retry later"
+    )
 
   def missing(field: String): Refusal =
     new Refusal(ResponseCode.InvalidParameter, s"The header field $field is missing.")
@@ -55,10 +67,16 @@ object Failures {
     new Refusal(ResponseCode.TopicNotExist, s"topic[$topic] not exist, apply first please!")
 
   def noRoute(topic: String): Refusal =
-    new Refusal(ResponseCode.TopicNotExist, s"No topic route info in name server for the topic: $topic")
+    new Refusal(
+      ResponseCode.TopicNotExist,
+      s"No topic route info in name server for the topic: $topic"
+    )
 
   def groupNotExist(group: String): Refusal =
-    new Refusal(ResponseCode.SubscriptionGroupNotExist, s"subscription group [$group] does not exist")
+    new Refusal(
+      ResponseCode.SubscriptionGroupNotExist,
+      s"subscription group [$group] does not exist"
+    )
 
   def notFound(sentence: String): Refusal = new Refusal(ResponseCode.QueryNotFound, sentence)
 

@@ -64,7 +64,8 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
 
   /** As AdminBrokerProcessor: topics the live group does not subscribe to are left out. */
   private def statsTopics(call: Call, group: String): Seq[String] = {
-    val listed = call.optional("topicList").fold(Seq.empty[String])(_.split(';').toSeq.filter(_.nonEmpty))
+    val listed =
+      call.optional("topicList").fold(Seq.empty[String])(_.split(';').toSeq.filter(_.nonEmpty))
     if (listed.nonEmpty) listed
     else {
       val candidates = call.optional("topic").fold(offsets.topicsOf(group))(Set(_))

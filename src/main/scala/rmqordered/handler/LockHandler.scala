@@ -64,12 +64,16 @@ final class LockHandler(locks: QueueLockManager, clock: Clock) {
     val snapshot = locks.snapshot()
     val root = Json.obj()
     val leases = root.putArray("leases")
-    snapshot.leases.sortBy { case (key, _) => (key.group, key.queue.topic, key.queue.queueId) }.foreach {
+    snapshot.leases.sortBy { case (key, _) =>
+      (key.group, key.queue.topic, key.queue.queueId)
+    }.foreach {
       case (key, lease) if isWanted(key) => leases.add(describe(key, lease, snapshot.now))
       case _ => ()
     }
     val history = root.putArray("history")
-    snapshot.history.filter(event => isWanted(event.key)).foreach(event => history.add(describe(event)))
+    snapshot.history.filter(event => isWanted(event.key)).foreach(event =>
+      history.add(describe(event))
+    )
     call.answer(Response.json(root))
   }
 
@@ -102,7 +106,9 @@ final class LockHandler(locks: QueueLockManager, clock: Clock) {
     /** Leases are remembered for ever: nothing illegal may get into their table. */
     def ensureLegal(): Unit = {
       if (clientId.isBlank) throw Failures.invalid("The lock request's clientId is blank.")
-      (Names.groupProblem(group) ++ queues.flatMap(queue => Names.topicProblem(queue.topic))).headOption
+      (Names.groupProblem(group) ++ queues.flatMap(queue =>
+        Names.topicProblem(queue.topic)
+      )).headOption
         .foreach(problem => throw Failures.invalid(problem))
     }
   }

@@ -26,7 +26,9 @@ final class OffsetHandler(
       Option.when(zeroAllowed && isYoung)(0L)
     }
     call.answer(
-      offset(found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first")))
+      offset(
+        found.getOrElse(throw Failures.notFound("Not found, maybe this group consumer boot first"))
+      )
     )
   }
 
@@ -37,7 +39,8 @@ final class OffsetHandler(
     val committed = call.long("commitOffset")
     groups.get(group).getOrElse(throw Failures.groupNotExist(group))
     if (!store.topics.contains(queue.topic)) throw Failures.topicNotExist(queue.topic)
-    if (committed < 0) throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
+    if (committed < 0)
+      throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
     val key = OffsetKey(group, queue)
     call.optionalLong("leaseEpoch") match {
       case None => offsets.commit(key, committed)

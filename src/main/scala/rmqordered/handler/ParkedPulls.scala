@@ -28,8 +28,8 @@ final class ParkedPull(
 }
 
 /**
- * Long polls waiting for their queue. Woken by an arrival that matches, by their deadline, or by the
- * broker's stop; each is resumed exactly once.
+ * Long polls waiting for their queue. Woken by an arrival that matches, by their deadline, or by
+ * the broker's stop; each is resumed exactly once.
  *
  * Thread-safe. No threads of its own: a timer calls `expire`.
  *

@@ -51,7 +51,8 @@ final class PullHandler(
     val sysFlag = call.int("sysFlag")
     ensureReadable(key, group)
     ensureEpoch(call, group, key)
-    val request = ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
+    val request =
+      ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
     val result = store.read(key, request)
     if (isFirst && (sysFlag & CommitOffsetBit) != 0) commit(call, OffsetKey(group, key))
     val waits = isFirst && (sysFlag & SuspendBit) != 0 && isNothingNew(result, request)
@@ -116,7 +117,8 @@ final class PullHandler(
       .getOrElse(
         throw new Refusal(
           ResponseCode.SubscriptionNotExist,
-          if (consumers.contains(group)) s"the consumer's subscription not exist, topic ${key.topic}"
+          if (consumers.contains(group))
+            s"the consumer's subscription not exist, topic ${key.topic}"
           else s"the consumer's group info not exist, group $group"
         )
       )

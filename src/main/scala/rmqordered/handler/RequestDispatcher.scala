@@ -49,7 +49,12 @@ final class RequestDispatcher(routes: Map[Int, Route], worker: Executor) {
     catch {
       case refusal: Refusal => call.fail(refusal)
       case NonFatal(error) =>
-        logger.warn("request failed code={} client={}", call.command.code, call.connection.remote, error)
+        logger.warn(
+          "request failed code={} client={}",
+          call.command.code,
+          call.connection.remote,
+          error
+        )
         call.fail(error)
       // Linkage errors and the like: the request is lost, the broker is not.
       case error: LinkageError =>

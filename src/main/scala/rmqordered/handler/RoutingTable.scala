@@ -14,7 +14,8 @@ final case class Handlers(
     client: ClientHandler,
     lock: LockHandler,
     group: GroupHandler,
-    runtime: RuntimeHandler
+    runtime: RuntimeHandler,
+    query: QueryHandler
 )
 
 /** Which request goes where. What is not listed is answered "not supported". */
@@ -41,6 +42,8 @@ object RoutingTable {
     Code.SendBatchMessage -> Route(NetworkThread, h.send.sendBatch),
     Code.PullMessage -> Route(NetworkThread, h.pull.pull),
     Code.LitePullMessage -> Route(NetworkThread, h.pull.pull),
+    Code.QueryMessage -> Route(NetworkThread, h.query.byKey),
+    Code.ViewMessageById -> Route(NetworkThread, h.query.byOffset),
     Code.QueryConsumerOffset -> Route(NetworkThread, h.offset.query),
     Code.UpdateConsumerOffset -> Route(NetworkThread, h.offset.update),
     Code.GetMaxOffset -> Route(NetworkThread, h.offset.max),

@@ -51,12 +51,16 @@ final class SendHandler(
     val received = MessageProperties.decode(request.properties)
     ensureServed(request, received)
     val target = Target(topic.name, queueId(request, topic))
-    val actual = Names.groupOfRetryTopic(request.topic).fold(target)(retryTarget(call, request, target, _))
+    val actual =
+      Names.groupOfRetryTopic(request.topic).fold(target)(retryTarget(call, request, target, _))
     val properties = completed(received, actual.topic != target.topic)
     val encoded = encodedProperties(properties)
     val content = new RecordContent(request.flag, Slice(body), Slice(encoded))
     val uniqueKey = properties.get(MessageProperties.UniqueKey)
-    store.append(envelope(call, request, actual), Vector(content))(answer(call, target.queueId, uniqueKey))
+    store.append(
+      envelope(call, request, actual),
+      Vector(content)
+    )(answer(call, target.queueId, uniqueKey))
   }
 
   /** 320. Records keep the properties they came with, as in RocketMQ 5.5. */
@@ -106,7 +110,8 @@ final class SendHandler(
   private def ensureServed(request: SendRequest, properties: Map[String, String]): Unit = {
     val isTransaction = (request.sysFlag & TransactionBits) != 0 ||
       properties.get(MessageProperties.TransactionPrepared).exists(_.equalsIgnoreCase("true"))
-    if (isTransaction) throw Failures.illegalMessage("Transactional messages are not supported yet.")
+    if (isTransaction)
+      throw Failures.illegalMessage("Transactional messages are not supported yet.")
     // Consumers put a delay on what they give back; without delays it merely comes back sooner.
     val isRetry = request.topic.startsWith(Names.RetryPrefix)
     val isDelayed = delayProperties.exists(properties.contains) ||
@@ -119,7 +124,12 @@ final class SendHandler(
    * A message given back by its consumer. An orderly consumer (its group holds a queue) has given
    * up on it, and so has one that tried too often: it goes to the dead letters.
    */
-  private def retryTarget(call: Call, request: SendRequest, target: Target, group: String): Target = {
+  private def retryTarget(
+      call: Call,
+      request: SendRequest,
+      target: Target,
+      group: String
+  ): Target = {
     val config = groups.getOrCreate(group).getOrElse(throw Failures.groupNotExist(group))
     val maxTimes = request.maxReconsumeTimes
       .filter(_ => call.command.version >= VersionWithMaxReconsumeTimes)
@@ -182,7 +192,9 @@ final class SendHandler(
       )
       call.answer(Response.fields(fields: _*))
     case AppendOutcome.TooLarge(bytes, limit) =>
-      call.fail(Failures.illegalMessage(s"the message is illegal: $bytes bytes stored, at most $limit allowed"))
+      call.fail(Failures.illegalMessage(
+        s"the message is illegal: $bytes bytes stored, at most $limit allowed"
+      ))
     case AppendOutcome.Unavailable(reason) => call.fail(Failures.unavailable(reason))
   }
 }

@@ -15,7 +15,9 @@ final class TopicCreation(topics: TopicTable) {
       )
     }
 
-  /** The retry topic of a group, which its consumers subscribe to and mqadmin finds the group by. */
+  /**
+   * The retry topic of a group, which its consumers subscribe to and mqadmin finds the group by.
+   */
   def retryTopic(group: String, queues: Int): TopicConfig =
     ensure(Names.retryTopic(group), queues)
 

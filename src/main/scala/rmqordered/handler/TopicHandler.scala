@@ -58,7 +58,8 @@ final class TopicHandler(
         change.split("=", 2) match {
           case Array(key, value) if key.startsWith("+") => found.updated(key.tail.trim, value.trim)
           case Array(key) if key.startsWith("-") => found - key.tail.trim
-          case _ => throw Failures.invalid(s"Attributes are written +key=value or -key, found '$change'.")
+          case _ =>
+            throw Failures.invalid(s"Attributes are written +key=value or -key, found '$change'.")
         }
     }
 

@@ -13,9 +13,9 @@ import rmqordered.util.Clock
  * Who may consume which queue: RocketMQ's RebalanceLockManager, plus a rising epoch per (group,
  * queue) that lets the broker refuse whoever held the queue before.
  *
- * Invariants: at most one live lease per key; an epoch belongs to one grant only, over restarts too;
- * a grant is on disk before it is answered. Ownership fails closed: what cannot be recorded is not
- * granted, and an unknown epoch is a stale one.
+ * Invariants: at most one live lease per key; an epoch belongs to one grant only, over restarts
+ * too; a grant is on disk before it is answered. Ownership fails closed: what cannot be recorded is
+ * not granted, and an unknown epoch is a stale one.
  *
  * No threads: expiry is computed when somebody asks, strictly after `lifetimeMs` since the last
  * renewal. Thread-safe: one lock, held over the file write of a grant.
@@ -40,7 +40,13 @@ final class QueueLockManager(
     val now = clock.monotonicMillis()
     file.load().foreach { case (key, recorded) =>
       val lease = recorded.owner.map { owner =>
-        Lease(owner, recorded.epoch, recorded.grantedAtWall, recorded.grantedAtWall, now + lifetimeMs)
+        Lease(
+          owner,
+          recorded.epoch,
+          recorded.grantedAtWall,
+          recorded.grantedAtWall,
+          now + lifetimeMs
+        )
       }
       entries(key) = Entry(recorded.epoch, lease)
     }
@@ -61,7 +67,8 @@ final class QueueLockManager(
     val kept = held.map(key => key.queue -> renewOrRefuse(key, clientId, now, wall))
     val room = Math.max(maxLeases - entries.size, 0)
     val (known, unknown) = wanted.partition(entries.contains)
-    val full = unknown.drop(room).map(_.queue -> LockOutcome.Refused(s"all $maxLeases leases are in use"))
+    val full =
+      unknown.drop(room).map(_.queue -> LockOutcome.Refused(s"all $maxLeases leases are in use"))
     val granted = grant(known ++ unknown.take(room), clientId, now, wall)
     (kept ++ full ++ granted).toMap
   }
@@ -122,7 +129,14 @@ final class QueueLockManager(
     changed.foreach { case (key, entry) =>
       entries(key) = entry
       announce(
-        OwnershipEvent(clock.wallMillis(), key, Some(clientId), None, entry.epoch, OwnershipEvent.Unlocked)
+        OwnershipEvent(
+          clock.wallMillis(),
+          key,
+          Some(clientId),
+          None,
+          entry.epoch,
+          OwnershipEvent.Unlocked
+        )
       )
     }
     // If this write fails the queue is free all the same; after a restart its old owner would merely

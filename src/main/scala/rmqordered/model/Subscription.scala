@@ -20,8 +20,8 @@ object Subscription {
 }
 
 /**
- * The broker's half of RocketMQ's tag filter: it compares hash codes only, the consumer compares the
- * strings again. Messages without a tag have code 0.
+ * The broker's half of RocketMQ's tag filter: it compares hash codes only, the consumer compares
+ * the strings again. Messages without a tag have code 0.
  */
 sealed trait TagFilter {
   def matches(tagsCode: Long): Boolean

@@ -24,8 +24,8 @@ import rmqordered.config.{BrokerConfig, Settings}
 /**
  * The listening socket and its connections. The only user of Netty beside its codecs.
  *
- * `bind` takes the port but accepts nobody; `accept` opens the door once there is somebody to serve.
- * Between the two the port is known, which is part of the broker's identity.
+ * `bind` takes the port but accepts nobody; `accept` opens the door once there is somebody to
+ * serve. Between the two the port is known, which is part of the broker's identity.
  */
 final class BrokerServer(config: BrokerConfig) {
   import BrokerServer._
@@ -91,7 +91,11 @@ final class BrokerServer(config: BrokerConfig) {
           new ClientConnection(served)
         )
     case _ =>
-      logger.warn("refusing a connection: {} are open client={}", connections.size(), channel.remoteAddress())
+      logger.warn(
+        "refusing a connection: {} are open client={}",
+        connections.size(),
+        channel.remoteAddress()
+      )
       val _ = channel.close()
   }
 

@@ -98,7 +98,11 @@ final class ClientConnection(listener: ConnectionListener)
   override def exceptionCaught(ctx: ChannelHandlerContext, error: Throwable): Unit = {
     error match {
       case bad: DecoderException =>
-        logger.warn("closing a connection after bytes that are no request client={} problem={}", remoteHost, rootOf(bad).getMessage)
+        logger.warn(
+          "closing a connection after bytes that are no request client={} problem={}",
+          remoteHost,
+          rootOf(bad).getMessage
+        )
       case lost: java.io.IOException =>
         logger.debug("connection lost client={} problem={}", remoteHost, lost.getMessage)
       case other => logger.warn("closing a connection after an error client={}", remoteHost, other)

@@ -8,8 +8,8 @@ import io.netty.handler.codec.MessageToByteEncoder
 import rmqordered.protocol.{FrameCodec, RemotingCommand, SerializeType}
 
 /**
- * Writes commands as frames, always with a JSON header, as a Java broker with default settings does.
- * The body is copied once, from where it is stored into the network buffer.
+ * Writes commands as frames, always with a JSON header, as a Java broker with default settings
+ * does. The body is copied once, from where it is stored into the network buffer.
  */
 @Sharable
 final class FrameEncoder extends MessageToByteEncoder[RemotingCommand](classOf[RemotingCommand]) {

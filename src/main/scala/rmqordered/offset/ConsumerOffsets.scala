@@ -3,6 +3,7 @@ package rmqordered.offset
 import java.io.IOException
 import java.util.concurrent.ConcurrentHashMap
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
@@ -94,16 +95,46 @@ final class ConsumerOffsets(file: SmallFile) {
       val name = key.queue.topic + Separator + key.group
       val queues = Option(offsets.get(name)).getOrElse(offsets.putObject(name))
       queues
-        .asInstanceOf[com.fasterxml.jackson.databind.node.ObjectNode]
+        .asInstanceOf[ObjectNode]
         .put(key.queue.queueId.toString, queueOffset.longValue)
       ()
     }
     Json.bytes(root)
   }
 
+  /**
+   * Takes back offsets beyond the end of their queues: with asynchronous flush a power failure may
+   * have taken messages that were consumed already, and others will get those offsets.
+   */
+  def clampTo(maxOffset: QueueKey => Long): Unit =
+    table.forEach { (key, committed) =>
+      val end = maxOffset(key.queue)
+      if (committed > end) {
+        logger.warn(
+          "a committed offset is beyond the queue's end and is set back topic={} queue={} offset={} end={} group={}",
+          key.queue.topic,
+          key.queue.queueId,
+          committed,
+          end,
+          key.group
+        )
+        table.put(key, end)
+        changed = true
+      }
+    }
+
+  // Without offsets groups repeat messages; that is better than a broker that does not start.
+  private def readRoot(): Option[ObjectNode] =
+    try Json.read(file)
+    catch {
+      case error: IOException =>
+        logger.error("the committed offsets are lost, groups start anew file={}", file.name, error)
+        None
+    }
+
   private def load(): Map[OffsetKey, java.lang.Long] = {
     val loaded = for {
-      root <- Json.read(file).iterator
+      root <- readRoot().iterator
       entry <- root.path("offsetTable").properties().asScala.iterator
       separator = entry.getKey.indexOf(Separator.toInt)
       if separator > 0

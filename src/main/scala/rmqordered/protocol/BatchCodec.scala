@@ -17,7 +17,8 @@ object BatchCodec {
   /**
    * Splits a batch without copying bodies or properties.
    *
-   * @throws ProtocolError when a length lies or the batch is empty
+   * @throws ProtocolError
+   *   when a length lies or the batch is empty
    */
   def decode(batch: Array[Byte]): Vector[RecordContent] = {
     if (batch.isEmpty) throw new ProtocolError("the batch is empty")

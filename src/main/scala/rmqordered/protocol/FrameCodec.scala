@@ -18,13 +18,16 @@ object FrameCodec {
   /**
    * Checks a length word before anything is buffered for it.
    *
-   * @throws ProtocolError when the frame would be impossible or larger than allowed
+   * @throws ProtocolError
+   *   when the frame would be impossible or larger than allowed
    */
   def ensureLength(length: Int, maxFrameBytes: Int): Unit = {
     if (length < WordBytes)
       throw new ProtocolError(s"the frame claims a length of $length, at least $WordBytes expected")
     if (length > maxFrameBytes - LengthBytes)
-      throw new ProtocolError(s"the frame claims a length of $length, above the limit of $maxFrameBytes")
+      throw new ProtocolError(
+        s"the frame claims a length of $length, above the limit of $maxFrameBytes"
+      )
   }
 
   /** Checks a header word against its frame, as soon as the word is there. */

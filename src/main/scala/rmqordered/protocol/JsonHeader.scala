@@ -28,7 +28,9 @@ object JsonHeader {
       out.append(",\"remark\":")
       writeString(out, remark)
     }
-    out.append(",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":").append(command.version).append('}')
+    out.append(
+      ",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":"
+    ).append(command.version).append('}')
     out.toString.getBytes(UTF_8)
   }
 
@@ -112,7 +114,9 @@ object JsonHeader {
     private def int(key: String): Int =
       scalar().fold(0) { text =>
         text.toIntOption.getOrElse(
-          throw new ProtocolError(s"the header field $key is not a 32-bit number: '${text.take(40)}'")
+          throw new ProtocolError(
+            s"the header field $key is not a 32-bit number: '${text.take(40)}'"
+          )
         )
       }
 

@@ -27,7 +27,9 @@ object MessageProperties {
   private val PairEnd = 2
   private val tagsName: Array[Byte] = Tags.getBytes(UTF_8)
 
-  /** The properties in the order of their first appearance. Pairs without name or value are dropped. */
+  /**
+   * The properties in the order of their first appearance. Pairs without name or value are dropped.
+   */
   def decode(text: String): VectorMap[String, String] =
     text.split(PairEnd.toChar).foldLeft(VectorMap.empty[String, String]) { (found, pair) =>
       val separator = pair.indexOf(NameEnd)

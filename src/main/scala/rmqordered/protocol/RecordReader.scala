@@ -83,7 +83,8 @@ object RecordReader {
     val reconsumeTimes = record.getInt
     val preparedTransactionOffset = record.getLong
     val body = bytes(record, record.getInt)
-    val topic = new String(bytes(record, if (isV1) record.get.toInt else record.getShort.toInt), UTF_8)
+    val topic =
+      new String(bytes(record, if (isV1) record.get.toInt else record.getShort.toInt), UTF_8)
     val properties = bytes(record, record.getShort.toInt)
     DecodedRecord(
       record.limit(),

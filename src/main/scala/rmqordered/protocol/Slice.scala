@@ -1,6 +1,8 @@
 package rmqordered.protocol
 
-/** A piece of a byte array that is not copied. Whoever makes one must not change the bytes later. */
+/**
+ * A piece of a byte array that is not copied. Whoever makes one must not change the bytes later.
+ */
 final class Slice(val bytes: Array[Byte], val offset: Int, val length: Int) {
   def end: Int = offset + length
 

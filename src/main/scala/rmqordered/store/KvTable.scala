@@ -20,13 +20,17 @@ final class KvTable(file: SmallFile) {
   def list(namespace: String): Option[Map[String, String]] = namespaces.get(namespace)
 
   def put(namespace: String, key: String, value: String): Unit = synchronized {
-    save(namespaces.updated(namespace, namespaces.getOrElse(namespace, Map.empty).updated(key, value)))
+    save(namespaces.updated(
+      namespace,
+      namespaces.getOrElse(namespace, Map.empty).updated(key, value)
+    ))
   }
 
   def delete(namespace: String, key: String): Unit = synchronized {
     get(namespace, key).foreach { _ =>
       val remaining = namespaces(namespace) - key
-      save(if (remaining.isEmpty) namespaces - namespace else namespaces.updated(namespace, remaining))
+      save(if (remaining.isEmpty) namespaces - namespace
+      else namespaces.updated(namespace, remaining))
     }
   }
 
@@ -51,7 +55,8 @@ final class KvTable(file: SmallFile) {
       .properties()
       .asScala
       .map { namespace =>
-        val pairs = namespace.getValue.properties().asScala.map(e => e.getKey -> e.getValue.asText())
+        val pairs =
+          namespace.getValue.properties().asScala.map(e => e.getKey -> e.getValue.asText())
         namespace.getKey -> pairs.toMap
       }
       .toMap

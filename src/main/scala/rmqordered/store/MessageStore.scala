@@ -1,14 +1,15 @@
 package rmqordered.store
 
 import java.io.IOException
-import java.nio.file.{Files, Path}
-import java.util.concurrent.ConcurrentHashMap
+import java.nio.charset.StandardCharsets.UTF_8
 
 import org.slf4j.LoggerFactory
 
+import scala.annotation.tailrec
+
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.model.{QueueKey, TagFilter}
-import rmqordered.protocol.{RecordContent, RecordEnvelope, StoredRecord}
+import rmqordered.protocol.{DecodedRecord, RecordContent, RecordEnvelope, StoredRecord}
 import rmqordered.util.Clock
 
 /** What became of an append. */
@@ -25,7 +26,7 @@ object AppendOutcome {
 }
 
 /**
- * Messages: the commit log, the queues over it, and their recovery.
+ * Messages: the commit log, the queues and the key index over it.
  *
  * Invariants: a queue's offsets are dense; unit n of a queue points at a record that says it is
  * message n of that queue; a message is readable only when it is as durable as configured.
@@ -35,60 +36,66 @@ object AppendOutcome {
  *
  * @param onArrival
  *   called after new messages of a queue became readable, by the thread that made them so
+ * @param background
+ *   whether a thread flushes; without one the caller does, with `flush`
  */
 final class MessageStore(
     directory: DataDirectory,
     config: BrokerConfig,
     val topics: TopicTable,
     clock: Clock,
-    onArrival: QueueKey => Unit
+    onArrival: QueueKey => Unit,
+    background: Boolean = true,
+    indexShape: IndexShape = KeyIndex.DefaultShape
 ) {
   import MessageStore._
 
-  private val queues = new ConcurrentHashMap[QueueKey, ConsumeQueue]()
   private val appendLock = new Object
-  private var lastStoreTimestamp = 0L
-  private val log = recover()
+  private val parts = new StoreOpening(
+    directory,
+    config,
+    topics,
+    StoreUpkeep.readCheckpoint(directory),
+    indexShape
+  ).open()
+  import parts.{index, log, queues}
+
+  private var lastStoreTimestamp = parts.storeTimestamp
+  private val isIndexed = config(Settings.messageIndexEnable)
   private val groupCommit =
-    new GroupCommit(log, config(Settings.flushDiskType), config(Settings.flushIntervalMs))
+    new GroupCommit(
+      log,
+      config(Settings.flushDiskType),
+      config(Settings.flushIntervalMs),
+      background
+    )
+  private val upkeep =
+    new StoreUpkeep(
+      directory,
+      config,
+      clock,
+      parts,
+      groupCommit,
+      appendLock,
+      () => lastStoreTimestamp
+    )
   @volatile private var closed = false
+  // Before the first append: from now on it is known what was on disk at least.
+  upkeep.checkpoint()
+  upkeep.checkDisk()
 
-  private def recover(): CommitLog = {
-    // The queues are an index of the log and are rebuilt from it: so they match it exactly.
-    deleteTree(directory.consumeQueues)
-    val segmentBytes = config(Settings.mappedFileSizeCommitLog)
-    val recovery = new Recovery(directory.commitLog, segmentBytes)
-    val recovered = recovery.run { record =>
-      val key = QueueKey(record.envelope.topic, record.envelope.queueId)
-      ensureTopicsKnown()
-      if (topics.isAlive(key.topic, record.position.commitLogOffset)) {
-        val queue = queueOf(key)
-        ensureDense(key, queue.nextOffset, record.position.queueOffset)
-        queue.ensureRoom(1)
-        queue.append(record.position.commitLogOffset, record.size, record.content.tagsCode)
-        queue.publish(queue.nextOffset)
-      }
-    }
-    topics.lowerTombstones(recovered.end)
-    lastStoreTimestamp = recovered.lastStoreTimestamp
-    new CommitLog(directory.commitLog, segmentBytes, recovered)
-  }
+  /** One past the last byte of the commit log. */
+  def logEnd: Long = log.maxOffset
 
-  private def ensureTopicsKnown(): Unit =
-    if (topics.isEmpty)
-      throw new StoreError(
-        s"The commit log in ${directory.path} holds messages but its topic table is missing; restore config/topics.json."
-      )
+  /** The newest store time given out. */
+  def lastStoreTime: Long = appendLock.synchronized(lastStoreTimestamp)
 
-  private def ensureDense(key: QueueKey, expected: Long, found: Long): Unit =
-    if (expected != found)
-      throw new StoreError(
-        s"The commit log in ${directory.path} is damaged: queue $key goes on at offset $found where $expected is expected."
-      )
+  /** How many records recovery had to read. */
+  def scannedRecords: Long = parts.scannedRecords
 
   /**
-   * Appends one message, or a batch that lands in consecutive offsets of one queue, all or none. The
-   * topic must have been checked. `done` may be called by this thread or another.
+   * Appends one message, or a batch that lands in consecutive offsets of one queue, all or none.
+   * The topic must have been checked. `done` may be called by this thread or another.
    */
   def append(envelope: RecordEnvelope, contents: Vector[RecordContent])(
       done: AppendOutcome => Unit
@@ -110,6 +117,7 @@ final class MessageStore(
 
   private def unavailable: Option[String] =
     if (closed) Some("the broker is stopping")
+    else if (upkeep.refusal.isDefined) upkeep.refusal
     else groupCommit.failed.map(error => s"the commit log cannot be flushed: ${error.getMessage}")
 
   private def appendLocked(
@@ -118,16 +126,19 @@ final class MessageStore(
       done: AppendOutcome => Unit
   ): Unit = {
     val key = QueueKey(envelope.topic, envelope.queueId)
+    val hashes = keyHashes(envelope, contents)
     val (queue, first, appended) = appendLock.synchronized {
-      val queue = queueOf(key)
-      // Room for the index first: once the log has the records there is no way back.
+      val queue = queues.getOrCreate(key)
+      // Room for the indexes first: once the log has the records there is no way back.
       queue.ensureRoom(contents.length)
+      index.ensureRoom(hashes.iterator.map(_.length).sum, log.maxOffset)
       lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
       val first = queue.nextOffset
       val appended = log.append(envelope, contents, first, lastStoreTimestamp)
       var i = 0
       contents.foreach { content =>
         queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
+        if (isIndexed) index.add(hashes(i), appended.offsets(i))
         i += 1
       }
       (queue, first, appended)
@@ -142,24 +153,39 @@ final class MessageStore(
     }
   }
 
+  private def keyHashes(
+      envelope: RecordEnvelope,
+      contents: Vector[RecordContent]
+  ): Array[Array[Int]] =
+    if (!isIndexed) Array.empty
+    else contents.iterator.map(c => MessageKeys.hashes(envelope.topicBytes, c.properties)).toArray
+
   /** Reads messages of a queue. An unknown queue is an empty one. */
+  @tailrec
   def read(key: QueueKey, request: ReadRequest): ReadResult = {
     val start = request.startOffset
-    Option(queues.get(key)) match {
-      case None => ReadResult(ReadStatus.NoMessageInQueue, 0L, 0L, 0L, LogSlices.empty)
+    val answer = queues.get(key) match {
+      case None =>
+        Some(ReadResult(ReadStatus.NoMessageInQueue, 0L, 0L, 0L, LogSlices.empty))
       case Some(queue) =>
         val (min, max) = (queue.minOffset, queue.maxOffset)
         def empty(status: ReadStatus, next: Long) =
-          ReadResult(status, next, min, max, LogSlices.empty)
+          Some(ReadResult(status, next, min, max, LogSlices.empty))
         if (max == 0) empty(ReadStatus.NoMessageInQueue, 0L)
         else if (start < min) empty(ReadStatus.OffsetTooSmall, min)
         else if (start == max) empty(ReadStatus.OffsetOverflowOne, start)
         else if (start > max) empty(ReadStatus.OffsetOverflowBadly, max)
         else scan(queue, request, max)
     }
+    answer match {
+      case Some(result) => result
+      // Retention took the messages between the two looks; the queue's new minimum says so.
+      case None if minOffset(key) > start || queues.get(key).isEmpty => read(key, request)
+      case None => throw damagedUnit(start, "outside the commit log")
+    }
   }
 
-  private def scan(queue: ConsumeQueue, request: ReadRequest, max: Long): ReadResult = {
+  private def scan(queue: ConsumeQueue, request: ReadRequest, max: Long): Option[ReadResult] = {
     val limits = request.limits
     val found = new LogSlices.Builder
     val scanEnd = Math.min(max, request.startOffset + limits.maxScan)
@@ -168,31 +194,113 @@ final class MessageStore(
     queue.scan(request.startOffset, scanEnd) { (queueOffset, commitLogOffset, size, tagsCode) =>
       val isFull = found.messageCount > 0 &&
         (found.messageCount >= limits.maxMessages || found.byteCount + size > limits.maxBytes)
-      if (!isFull) {
-        if (request.filter.matches(tagsCode)) {
-          segment = segmentFor(segment, commitLogOffset)
-          found.add(segment, (commitLogOffset - segment.baseOffset).toInt, size)
+      val isWanted = !isFull && request.filter.matches(tagsCode)
+      if (isWanted) segment = segmentFor(segment, commitLogOffset)
+      val goOn = !isFull && !(isWanted && segment == null)
+      if (goOn) {
+        if (isWanted) {
+          val at = (commitLogOffset - segment.baseOffset).toInt
+          ensureUnit(segment, at, queueOffset, size)
+          found.add(segment, at, size)
         }
         next = queueOffset + 1
       }
-      !isFull
+      goOn
     }
     val status = if (found.messageCount > 0) ReadStatus.Found else ReadStatus.NoMatchedMessage
-    ReadResult(status, next, queue.minOffset, max, found.result())
+    Option.when(next > request.startOffset)(ReadResult(
+      status,
+      next,
+      queue.minOffset,
+      max,
+      found.result()
+    ))
   }
 
+  // A queue file damaged while nobody looked must not make a pull serve other bytes than the message.
+  private def ensureUnit(segment: MappedSegment, at: Int, queueOffset: Long, size: Int): Unit = {
+    val isRight =
+      at + StoredRecord.MinBytes <= segment.capacity && segment.bytes.getInt(at) == size &&
+        segment.bytes.getLong(at + StoredRecord.QueueOffsetAt) == queueOffset
+    if (!isRight)
+      throw damagedUnit(queueOffset, s"at ${segment.baseOffset + at}, where no such message is")
+  }
+
+  private def damagedUnit(queueOffset: Long, where: String): IOException =
+    new IOException(
+      s"a consume queue is damaged: its unit $queueOffset points $where; " +
+        "stop the broker, delete the consumequeue folder and start it again"
+    )
+
   private def segmentFor(current: MappedSegment, offset: Long): MappedSegment =
-    if (
-      current != null && offset >= current.baseOffset && offset < current.baseOffset + current.capacity
-    ) current
-    else
-      log
-        .segmentAt(offset)
-        .getOrElse(throw new IllegalStateException(s"no commit log file holds offset $offset"))
+    if (current != null && offset >= current.baseOffset && offset < current.endOffset) current
+    else log.segmentAt(offset).orNull
+
+  /** The message at a place in the commit log, if one that can be read starts exactly there. */
+  def messageAt(commitLogOffset: Long): Option[LogSlices] =
+    served(commitLogOffset).map(_ => slices(Vector(commitLogOffset)))
+
+  /**
+   * Messages of a topic with a key, stored from `begin` to `end`, newest first, at most `limit`.
+   */
+  def query(
+      topic: String,
+      key: String,
+      kind: KeyKind,
+      begin: Long,
+      end: Long,
+      limit: Int
+  ): LogSlices = {
+    val (topicBytes, keyBytes) = (topic.getBytes(UTF_8), key.getBytes(UTF_8))
+    val found = Vector.newBuilder[Long]
+    var (count, looked) = (0, 0)
+    index.lookUp(MessageKeys.hash(topicBytes, keyBytes)) { commitLogOffset =>
+      looked += 1
+      val isMatch = served(commitLogOffset).exists { record =>
+        val time = record.position.storeTimestamp
+        record.envelope.topic == topic && time >= begin && time <= end &&
+        MessageKeys.contains(record.content.properties, kind, keyBytes)
+      }
+      if (isMatch) {
+        found += commitLogOffset
+        count += 1
+      }
+      count < limit && looked < MaxLookedAt
+    }
+    slices(found.result())
+  }
+
+  /**
+   * The record at a place that a client or the index named. Believed only when its queue points
+   * back at it: bytes inside a body may look like a record, even like one that says it stands
+   * there.
+   */
+  private def served(commitLogOffset: Long): Option[DecodedRecord] =
+    for {
+      segment <- log.segmentAt(commitLogOffset)
+      at = (commitLogOffset - segment.baseOffset).toInt
+      record <- LogRecords.at(segment.bytes, at, commitLogOffset)
+      queue <- queues.get(QueueKey(record.envelope.topic, record.envelope.queueId))
+      offset = record.position.queueOffset
+      if offset >= queue.minOffset && offset < queue.maxOffset
+      if queue.commitLogOffset(offset) == commitLogOffset
+    } yield record
+
+  private def slices(offsets: Vector[Long]): LogSlices = {
+    val found = new LogSlices.Builder
+    for {
+      offset <- offsets
+      segment <- log.segmentAt(offset)
+    } {
+      val at = (offset - segment.baseOffset).toInt
+      found.add(segment, at, segment.bytes.getInt(at))
+    }
+    found.result()
+  }
 
   /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
   def hasMatch(key: QueueKey, start: Long, end: Long, filter: TagFilter): Boolean =
-    Option(queues.get(key)).exists { queue =>
+    queues.get(key).exists { queue =>
       var found = false
       queue.scan(Math.max(start, queue.minOffset), Math.min(end, queue.maxOffset)) {
         (_, _, _, tagsCode) =>
@@ -202,19 +310,19 @@ final class MessageStore(
       found
     }
 
-  def minOffset(key: QueueKey): Long = Option(queues.get(key)).fold(0L)(_.minOffset)
+  def minOffset(key: QueueKey): Long = queues.get(key).fold(0L)(_.minOffset)
 
-  def maxOffset(key: QueueKey): Long = Option(queues.get(key)).fold(0L)(_.maxOffset)
+  def maxOffset(key: QueueKey): Long = queues.get(key).fold(0L)(_.maxOffset)
 
   /** When a message was stored, or nothing if the queue has no such message. */
   def storeTimestamp(key: QueueKey, queueOffset: Long): Option[Long] =
-    Option(queues.get(key))
+    queues.get(key)
       .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
       .map(queue => log.storeTimestamp(queue.commitLogOffset(queueOffset)))
 
   /** The offset a timestamp means. Store times never fall within a queue, hence a binary search. */
   def offsetByTime(key: QueueKey, timestamp: Long, boundary: TimeBoundary): Long =
-    Option(queues.get(key)).fold(0L) { queue =>
+    queues.get(key).fold(0L) { queue =>
       def storedAt(queueOffset: Long): Long = log.storeTimestamp(queue.commitLogOffset(queueOffset))
       val (min, max) = (queue.minOffset, queue.maxOffset)
       boundary match {
@@ -236,9 +344,20 @@ final class MessageStore(
   /** Deletes a topic and its queues; its records stay in the log, dead. */
   def deleteTopic(topic: String): Unit = appendLock.synchronized {
     topics.remove(topic, log.maxOffset)
-    queues.keySet().removeIf(_.topic == topic)
-    deleteTree(directory.consumeQueues.resolve(topic))
+    queues.removeTopic(topic)
   }
+
+  /** Periodic: records up to where everything is on disk, so that recovery can start there. */
+  def checkpoint(): Unit = if (!closed) upkeep.checkpoint()
+
+  /** Periodic: gives up messages that are too old or too many; gives the number of files. */
+  def retire(): Int = if (closed) 0 else upkeep.retire()
+
+  /** Periodic: looks whether the disk has room for further messages. */
+  def checkDisk(): Unit = upkeep.checkDisk()
+
+  /** Without background threads: flushes and answers whoever waits. */
+  def flush(): Unit = groupCommit.runOnce()
 
   /** Flushes and refuses further appends. */
   def close(): Unit = {
@@ -246,25 +365,17 @@ final class MessageStore(
     // An append that got past the check still holds the lock; it is flushed below.
     appendLock.synchronized(())
     groupCommit.close()
+    try upkeep.checkpoint()
+    catch {
+      case error: IOException =>
+        logger.error("no checkpoint at the stop; the next start takes longer", error)
+    }
   }
-
-  private def queueOf(key: QueueKey): ConsumeQueue =
-    queues.computeIfAbsent(
-      key,
-      _ => {
-        val folder = directory.consumeQueues.resolve(key.topic).resolve(key.queueId.toString)
-        new ConsumeQueue(folder, config(Settings.mappedFileSizeConsumeQueue))
-      }
-    )
 }
 
 object MessageStore {
   private val logger = LoggerFactory.getLogger(classOf[MessageStore])
 
-  private def deleteTree(root: Path): Unit =
-    if (Files.exists(root)) {
-      val paths = Files.walk(root)
-      try paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
-      finally paths.close()
-    }
+  // Messages looked at for one query by key: a key that a million messages share must stay cheap.
+  private val MaxLookedAt = 10000
 }

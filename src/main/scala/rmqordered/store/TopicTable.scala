@@ -38,7 +38,13 @@ final class TopicTable(file: SmallFile, system: Seq[TopicConfig]) {
   /** Creates or replaces a topic. */
   def put(topic: TopicConfig): Unit = synchronized {
     save(state.copy(topics = state.topics.updated(topic.name, topic)))
-    logger.info("topic set topic={} readQueues={} writeQueues={} perm={}", topic.name, topic.readQueueNums, topic.writeQueueNums, topic.perm)
+    logger.info(
+      "topic set topic={} readQueues={} writeQueues={} perm={}",
+      topic.name,
+      topic.readQueueNums,
+      topic.writeQueueNums,
+      topic.perm
+    )
   }
 
   /** Creates a topic unless it exists; gives the one that exists then. */
@@ -64,7 +70,9 @@ final class TopicTable(file: SmallFile, system: Seq[TopicConfig]) {
   /** After recovery cut the log: a tombstone beyond its end would bury messages yet to come. */
   def lowerTombstones(logEnd: Long): Unit = synchronized {
     if (state.tombstones.values.exists(_ > logEnd))
-      save(state.copy(tombstones = state.tombstones.map { case (k, v) => k -> Math.min(v, logEnd) }))
+      save(state.copy(tombstones = state.tombstones.map { case (k, v) =>
+        k -> Math.min(v, logEnd)
+      }))
   }
 
   private def save(changed: State): Unit = {
@@ -72,7 +80,8 @@ final class TopicTable(file: SmallFile, system: Seq[TopicConfig]) {
     state = changed
   }
 
-  private lazy val builtIn: Map[String, TopicConfig] = system.map(topic => topic.name -> topic).toMap
+  private lazy val builtIn: Map[String, TopicConfig] =
+    system.map(topic => topic.name -> topic).toMap
 }
 
 object TopicTable {
@@ -94,7 +103,9 @@ object TopicTable {
 
     def decode(root: ObjectNode): State =
       State(
-        root.path("topicConfigTable").properties().asScala.map(e => e.getKey -> TopicTable.decode(e.getValue)).toMap,
+        root.path("topicConfigTable").properties().asScala.map(e =>
+          e.getKey -> TopicTable.decode(e.getValue)
+        ).toMap,
         root.path("tombstones").properties().asScala.map(e => e.getKey -> e.getValue.asLong()).toMap
       )
   }
@@ -122,6 +133,7 @@ object TopicTable {
     filterType = node.path("topicFilterType").asText(TopicConfig.SingleTag),
     sysFlag = node.path("topicSysFlag").asInt(),
     order = node.path("order").asBoolean(),
-    attributes = node.path("attributes").properties().asScala.map(e => e.getKey -> e.getValue.asText()).toMap
+    attributes =
+      node.path("attributes").properties().asScala.map(e => e.getKey -> e.getValue.asText()).toMap
   )
 }

@@ -3,7 +3,8 @@ package rmqordered.config
 import java.nio.file.{Files, Path}
 
 class BrokerConfigSuite extends munit.FunSuite {
-  private lazy val shipped = BrokerConfig.parseProperties(Files.readString(Path.of("conf/broker.conf")))
+  private lazy val shipped =
+    BrokerConfig.parseProperties(Files.readString(Path.of("conf/broker.conf")))
 
   test("the shipped file names every setting and no other") {
     assertEquals(shipped.keySet, Settings.all.map(_.name).toSet)
@@ -24,7 +25,10 @@ class BrokerConfigSuite extends munit.FunSuite {
 
   test("the jar carries the same file") {
     val resource = getClass.getClassLoader.getResourceAsStream("rmqordered/broker.conf")
-    assertEquals(new String(resource.readAllBytes(), "UTF-8"), Files.readString(Path.of("conf/broker.conf")))
+    assertEquals(
+      new String(resource.readAllBytes(), "UTF-8"),
+      Files.readString(Path.of("conf/broker.conf"))
+    )
   }
 
   test("a setting is given by its name and read by its type") {
@@ -39,7 +43,10 @@ class BrokerConfigSuite extends munit.FunSuite {
   }
 
   test("an unknown setting is refused with the nearest name") {
-    assertEquals(refusal("brokerNme" -> "x"), "Unknown setting 'brokerNme'. Did you mean brokerName?")
+    assertEquals(
+      refusal("brokerNme" -> "x"),
+      "Unknown setting 'brokerNme'. Did you mean brokerName?"
+    )
     assertEquals(refusal("zzzzzzzzzz" -> "x"), "Unknown setting 'zzzzzzzzzz'.")
   }
 

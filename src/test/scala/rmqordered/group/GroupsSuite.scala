@@ -6,7 +6,8 @@ import rmqordered.model.{ClientIdentity, ConsumeMode, Subscription, Subscription
 import rmqordered.util.{ManualClock, MemoryFile}
 
 class GroupsSuite extends munit.FunSuite {
-  private val mode = ConsumeMode("CONSUME_PASSIVELY", ConsumeMode.Clustering, "CONSUME_FROM_LAST_OFFSET")
+  private val mode =
+    ConsumeMode("CONSUME_PASSIVELY", ConsumeMode.Clustering, "CONSUME_FROM_LAST_OFFSET")
 
   private def client(id: String) = ClientIdentity(id, "JAVA", 479)
 
@@ -16,7 +17,10 @@ class GroupsSuite extends munit.FunSuite {
   test("a newcomer is news to every member, itself included; a second heartbeat is not") {
     val groups = new ConsumerGroups[String](new ManualClock(), 1000)
     assertEquals(groups.register("c1", client("a"), to(1, "t")).map(_.members), Some(Vector("c1")))
-    assertEquals(groups.register("c2", client("b"), to(1, "t")).map(_.members), Some(Vector("c1", "c2")))
+    assertEquals(
+      groups.register("c2", client("b"), to(1, "t")).map(_.members),
+      Some(Vector("c1", "c2"))
+    )
     assertEquals(groups.register("c1", client("a"), to(1, "t")), None)
     assertEquals(groups.view("g").map(_.members.map(_.identity.clientId)), Some(Vector("a", "b")))
   }

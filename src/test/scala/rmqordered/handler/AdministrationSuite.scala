@@ -21,7 +21,10 @@ class AdministrationSuite extends BrokerSuite {
 
   broker.test("an unknown topic has no route, the template has one") { b =>
     val client = b.connect()
-    assertEquals(client.call(RequestCode.GetRouteInfoByTopic, "topic" -> "t").code, ResponseCode.TopicNotExist)
+    assertEquals(
+      client.call(RequestCode.GetRouteInfoByTopic, "topic" -> "t").code,
+      ResponseCode.TopicNotExist
+    )
     val template = json(client.call(RequestCode.GetRouteInfoByTopic, "topic" -> "TBW102"))
     assertEquals(template.at("/queueDatas/0/perm").asInt(), 7)
   }
@@ -78,7 +81,10 @@ class AdministrationSuite extends BrokerSuite {
     assert(all.has("t") && all.has("TBW102"))
     assertEquals(client.call(RequestCode.DeleteTopicInBroker, "topic" -> "t").code, 0)
     assertEquals(client.call(RequestCode.DeleteTopicInNameServer, "topic" -> "t").code, 0)
-    assertEquals(client.call(RequestCode.GetTopicConfig, "topic" -> "t").code, ResponseCode.TopicNotExist)
+    assertEquals(
+      client.call(RequestCode.GetTopicConfig, "topic" -> "t").code,
+      ResponseCode.TopicNotExist
+    )
   }
 
   broker.test("a topic that is illegal, reserved or too large is refused") { b =>
@@ -101,8 +107,14 @@ class AdministrationSuite extends BrokerSuite {
     assertEquals(create("t", "-1"), ResponseCode.InvalidParameter)
     assertEquals(create("t", "1", perm = "8"), ResponseCode.InvalidParameter)
     assertEquals(create("t", "1", attributes = "nonsense"), ResponseCode.InvalidParameter)
-    assertEquals(client.call(RequestCode.DeleteTopicInBroker, "topic" -> "TBW102").code, ResponseCode.InvalidParameter)
-    assertEquals(client.call(RequestCode.DeleteTopicInBroker, "topic" -> "../..").code, ResponseCode.InvalidParameter)
+    assertEquals(
+      client.call(RequestCode.DeleteTopicInBroker, "topic" -> "TBW102").code,
+      ResponseCode.InvalidParameter
+    )
+    assertEquals(
+      client.call(RequestCode.DeleteTopicInBroker, "topic" -> "../..").code,
+      ResponseCode.InvalidParameter
+    )
   }
 
   broker.test("topic statistics have string keys holding the queue as JSON") { b =>
@@ -116,7 +128,10 @@ class AdministrationSuite extends BrokerSuite {
       """{"offsetTable":{"{\"brokerName\":\"broker-a\",\"queueId\":0,\"topic\":\"t\"}":""" +
         s"""{"lastUpdateTimestamp":$time,"maxOffset":1,"minOffset":0}},"topicPutTps":0.0}"""
     )
-    assertEquals(client.call(RequestCode.GetTopicStatsInfo, "topic" -> "u").code, ResponseCode.TopicNotExist)
+    assertEquals(
+      client.call(RequestCode.GetTopicStatsInfo, "topic" -> "u").code,
+      ResponseCode.TopicNotExist
+    )
   }
 
   broker.test("Java's tools get the bare keys that only they can read") { b =>
@@ -150,7 +165,8 @@ class AdministrationSuite extends BrokerSuite {
       "commitOffset" -> "1"
     )
     client.call(RequestCode.DeleteSubscriptionGroup, "groupName" -> "g", "cleanOffset" -> "true")
-    val groups = json(client.call(RequestCode.QueryTopicConsumeByWho, "topic" -> "t")).get("groupList")
+    val groups =
+      json(client.call(RequestCode.QueryTopicConsumeByWho, "topic" -> "t")).get("groupList")
     assertEquals(groups.size(), 0)
   }
 
@@ -169,7 +185,8 @@ class AdministrationSuite extends BrokerSuite {
         "commitOffset" -> "1"
       )
     }
-    val stats = json(client.call(RequestCode.GetConsumeStats, "consumerGroup" -> "g")).get("offsetTable")
+    val stats =
+      json(client.call(RequestCode.GetConsumeStats, "consumerGroup" -> "g")).get("offsetTable")
     assertEquals(stats.size(), 1)
     val queue = stats.get("""{"brokerName":"broker-a","queueId":0,"topic":"t"}""")
     assertEquals(

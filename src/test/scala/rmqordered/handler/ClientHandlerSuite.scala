@@ -33,7 +33,9 @@ class ClientHandlerSuite extends BrokerSuite {
     assertEquals(members(client), Seq("c1"))
   }
 
-  broker.test("every member hears of a newcomer, of a leaver, of new topics and of a lost connection") { b =>
+  broker.test(
+    "every member hears of a newcomer, of a leaver, of new topics and of a lost connection"
+  ) { b =>
     val (one, two) = (b.connect(), b.connect())
     join(one, "c1", "t")
     join(two, "c2", "t")
@@ -61,14 +63,20 @@ class ClientHandlerSuite extends BrokerSuite {
     join(client, "c1", "t")
     val short = heartbeat("c1", "g", Nil).put("withoutSub", true).put("heartbeatFingerprint", 5)
     assertEquals(client.callJson(RequestCode.HeartBeat, short).code, 0)
-    val groups = json(client.call(RequestCode.QueryTopicConsumeByWho, "topic" -> "t")).get("groupList")
+    val groups =
+      json(client.call(RequestCode.QueryTopicConsumeByWho, "topic" -> "t")).get("groupList")
     assertEquals(groups.toString, """["g"]""")
   }
 
   broker.test("broadcasting members do not hear of each other") { b =>
     val client = b.connect()
     val body = heartbeat("c1", "g", Seq("t"))
-    body.get("consumerDataSet").get(0).asInstanceOf[com.fasterxml.jackson.databind.node.ObjectNode].put("messageModel", "BROADCASTING")
+    body.get(
+      "consumerDataSet"
+    ).get(0).asInstanceOf[com.fasterxml.jackson.databind.node.ObjectNode].put(
+      "messageModel",
+      "BROADCASTING"
+    )
     assertEquals(client.callJson(RequestCode.HeartBeat, body).code, 0)
     assert(!client.hasAnswer)
   }
@@ -108,7 +116,8 @@ class ClientHandlerSuite extends BrokerSuite {
       client.call(RequestCode.GetConsumerConnectionList, "consumerGroup" -> "h").code,
       ResponseCode.ConsumerNotOnline
     )
-    val producers = json(client.call(RequestCode.GetProducerConnectionList, "producerGroup" -> "producers"))
+    val producers =
+      json(client.call(RequestCode.GetProducerConnectionList, "producerGroup" -> "producers"))
     assertEquals(producers.get("connectionSet").size(), 1)
     client.call(RequestCode.UnregisterClient, "clientID" -> "c1", "producerGroup" -> "producers")
     assertEquals(

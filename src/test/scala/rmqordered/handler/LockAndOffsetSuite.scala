@@ -9,7 +9,12 @@ class LockAndOffsetSuite extends BrokerSuite {
   private def commit(client: TestClient, offset: Long, extra: (String, String)*): RemotingCommand =
     client.call(
       RequestCode.UpdateConsumerOffset,
-      Seq("consumerGroup" -> "g", "topic" -> "t", "queueId" -> "0", "commitOffset" -> s"$offset") ++ extra: _*
+      Seq(
+        "consumerGroup" -> "g",
+        "topic" -> "t",
+        "queueId" -> "0",
+        "commitOffset" -> s"$offset"
+      ) ++ extra: _*
     )
 
   private def query(client: TestClient, extra: (String, String)*): RemotingCommand =
@@ -30,13 +35,20 @@ class LockAndOffsetSuite extends BrokerSuite {
     val client = ready(b)
     client.lock("c1", "g", "t", 0)
     val answer = json(client.lock("c2", "g", "t", 0, 1))
-    assertEquals(answer.get("lockOKMQSet").toString, """[{"brokerName":"broker-a","queueId":1,"topic":"t"}]""")
+    assertEquals(
+      answer.get("lockOKMQSet").toString,
+      """[{"brokerName":"broker-a","queueId":1,"topic":"t"}]"""
+    )
     assertEquals(answer.get("rmqOrderedFeatures").toString, """["leaseEpoch","widePull"]""")
     val leases = answer.get("leases")
     assertEquals(leases.size(), 2)
     val refused = leases.get(0)
     assertEquals(
-      (refused.get("granted").asBoolean(), refused.get("clientId").asText(), refused.get("epoch").asLong()),
+      (
+        refused.get("granted").asBoolean(),
+        refused.get("clientId").asText(),
+        refused.get("epoch").asLong()
+      ),
       (false, "c1", 1L)
     )
     assertEquals(leases.get(1).get("expiresInMillis").asLong(), 60000L)
@@ -46,7 +58,10 @@ class LockAndOffsetSuite extends BrokerSuite {
     val client = ready(b)
     client.lock("c1", "g", "t", 0)
     assertEquals(client.unlock("c1", "g", "t", 0).code, 0)
-    assertEquals(json(client.lock("c2", "g", "t", 0)).get("leases").get(0).get("epoch").asLong(), 2L)
+    assertEquals(
+      json(client.lock("c2", "g", "t", 0)).get("leases").get(0).get("epoch").asLong(),
+      2L
+    )
   }
 
   broker.test("a lock needs a client id and legal names, but no heartbeat and no group") { b =>
@@ -72,9 +87,14 @@ class LockAndOffsetSuite extends BrokerSuite {
     val ofH = json(client.call(RequestCode.GetQueueLeases, "consumerGroup" -> "h"))
     assertEquals((ofH.get("leases").size(), ofH.get("history").size()), (0, 2))
     assertEquals(ofH.get("history").get(1).get("reason").asText(), "unlocked")
-    assertEquals(json(client.call(RequestCode.GetQueueLeases, "topic" -> "u")).get("history").size(), 0)
+    assertEquals(
+      json(client.call(RequestCode.GetQueueLeases, "topic" -> "u")).get("history").size(),
+      0
+    )
     b.clock.advance(60001)
-    assert(!json(client.call(RequestCode.GetQueueLeases)).get("leases").get(0).get("live").asBoolean())
+    assert(
+      !json(client.call(RequestCode.GetQueueLeases)).get("leases").get(0).get("live").asBoolean()
+    )
   }
 
   broker.test("a group that never committed has no offset, or 0 while the queue is young") { b =>
@@ -94,7 +114,10 @@ class LockAndOffsetSuite extends BrokerSuite {
 
   broker.test("a commit of an unknown group or topic, or below zero, is refused") { b =>
     val client = ready(b)
-    assertEquals(commit(client, 1, "consumerGroup" -> "nobody").code, ResponseCode.SubscriptionGroupNotExist)
+    assertEquals(
+      commit(client, 1, "consumerGroup" -> "nobody").code,
+      ResponseCode.SubscriptionGroupNotExist
+    )
     assertEquals(commit(client, 1, "topic" -> "nothing").code, ResponseCode.TopicNotExist)
     assertEquals(commit(client, -1).code, ResponseCode.InvalidParameter)
   }
@@ -118,6 +141,7 @@ class LockAndOffsetSuite extends BrokerSuite {
     val first = new TestBroker(folder)
     val client = ready(first)
     client.lock("c1", "g", "t", 0)
+    (0 until 8).foreach(i => client.send("t", 0, s"m$i"))
     commit(client, 7, "leaseEpoch" -> "1")
     first.close()
     val second = new TestBroker(folder)
@@ -150,7 +174,11 @@ class LockAndOffsetSuite extends BrokerSuite {
       Some(b.clock.wallMillis().toString)
     )
     assertEquals(
-      client.call(RequestCode.GetEarliestMsgStoreTime, "topic" -> "t", "queueId" -> "1").ext("timestamp"),
+      client.call(
+        RequestCode.GetEarliestMsgStoreTime,
+        "topic" -> "t",
+        "queueId" -> "1"
+      ).ext("timestamp"),
       Some("-1")
     )
   }

@@ -15,25 +15,29 @@ class PullHandlerSuite extends BrokerSuite {
   private def filled(b: TestBroker, count: Int): TestClient = {
     val client = b.connect()
     client.createTopic("t", 2)
-    (0 until count).foreach(i => client.send("t", 0, s"m$i", if (i % 2 == 0) "TAGS\u0001even\u0002" else ""))
+    (0 until count).foreach(i =>
+      client.send("t", 0, s"m$i", if (i % 2 == 0) "TAGS\u0001even\u0002" else "")
+    )
     client
   }
 
-  private def outcome(answer: RemotingCommand) = (answer.code, answer.ext("nextBeginOffset").get.toLong)
+  private def outcome(answer: RemotingCommand) =
+    (answer.code, answer.ext("nextBeginOffset").get.toLong)
 
-  broker.test("every offset inside and outside the queue gets RocketMQ's code and next offset") { b =>
-    val client = filled(b, 0)
-    assertEquals(outcome(pull(client, 0)), (ResponseCode.PullNotFound, 0L))
-    assertEquals(outcome(pull(client, 5)), (ResponseCode.PullOffsetMoved, 0L))
-    (0 until 3).foreach(i => client.send("t", 0, s"m$i"))
-    assertEquals(outcome(pull(client, 3)), (ResponseCode.PullNotFound, 3L))
-    assertEquals(outcome(pull(client, 4)), (ResponseCode.PullOffsetMoved, 3L))
-    assertEquals(outcome(pull(client, -1)), (ResponseCode.PullOffsetMoved, 0L))
-    val found = pull(client, 1)
-    assertEquals(outcome(found), (ResponseCode.Success, 3L))
-    assertEquals((found.ext("minOffset"), found.ext("maxOffset")), (Some("0"), Some("3")))
-    assertEquals(found.ext("suggestWhichBrokerId"), Some("0"))
-    assertEquals(bodies(found), Seq("m1", "m2"))
+  broker.test("every offset inside and outside the queue gets RocketMQ's code and next offset") {
+    b =>
+      val client = filled(b, 0)
+      assertEquals(outcome(pull(client, 0)), (ResponseCode.PullNotFound, 0L))
+      assertEquals(outcome(pull(client, 5)), (ResponseCode.PullOffsetMoved, 0L))
+      (0 until 3).foreach(i => client.send("t", 0, s"m$i"))
+      assertEquals(outcome(pull(client, 3)), (ResponseCode.PullNotFound, 3L))
+      assertEquals(outcome(pull(client, 4)), (ResponseCode.PullOffsetMoved, 3L))
+      assertEquals(outcome(pull(client, -1)), (ResponseCode.PullOffsetMoved, 0L))
+      val found = pull(client, 1)
+      assertEquals(outcome(found), (ResponseCode.Success, 3L))
+      assertEquals((found.ext("minOffset"), found.ext("maxOffset")), (Some("0"), Some("3")))
+      assertEquals(found.ext("suggestWhichBrokerId"), Some("0"))
+      assertEquals(bodies(found), Seq("m1", "m2"))
   }
 
   broker.test("a tag filter lets its tags through and says when nothing matched") { b =>
@@ -45,14 +49,19 @@ class PullHandlerSuite extends BrokerSuite {
     )
   }
 
-  broker.test("without a byte limit RocketMQ's 32 messages are the most, with one what was asked for") { b =>
+  broker.test(
+    "without a byte limit RocketMQ's 32 messages are the most, with one what was asked for"
+  ) { b =>
     val client = filled(b, 100)
     assertEquals(records(pull(client, 0, "maxMsgNums" -> "4096")).length, 32)
     assertEquals(
       records(pull(client, 0, "maxMsgNums" -> "4096", "maxMsgBytes" -> "4194304")).length,
       100
     )
-    assertEquals(records(pull(client, 0, "maxMsgNums" -> "50", "maxMsgBytes" -> "4194304")).length, 50)
+    assertEquals(
+      records(pull(client, 0, "maxMsgNums" -> "50", "maxMsgBytes" -> "4194304")).length,
+      50
+    )
     assertEquals(records(pull(client, 0, "maxMsgNums" -> "50", "maxMsgBytes" -> "1")).length, 1)
     assertEquals(records(pull(client, 0, "maxMsgNums" -> "0")).length, 1)
   }
@@ -121,23 +130,29 @@ class PullHandlerSuite extends BrokerSuite {
     assertEquals(nothing.code, ResponseCode.PullRetryImmediately)
   }
 
-  broker.test("waiting polls are answered when the broker stops, and gone with their connection") { b =>
-    val client = filled(b, 1)
-    val leaving = b.connect()
-    Seq(client, leaving).foreach { c =>
-      c.request(RequestCode.PullMessage, pullFields("t", 0, 1, "sysFlag" -> s"$Suspend"))
-    }
-    leaving.disconnect()
-    b.core.releasePolls()
-    assertEquals(client.receive().code, ResponseCode.PullNotFound)
-    assert(!leaving.hasAnswer)
-    assertEquals(pull(client, 1, "sysFlag" -> s"$Suspend").code, ResponseCode.PullNotFound)
+  broker.test("waiting polls are answered when the broker stops, and gone with their connection") {
+    b =>
+      val client = filled(b, 1)
+      val leaving = b.connect()
+      Seq(client, leaving).foreach { c =>
+        c.request(RequestCode.PullMessage, pullFields("t", 0, 1, "sysFlag" -> s"$Suspend"))
+      }
+      leaving.disconnect()
+      b.core.releasePolls()
+      assertEquals(client.receive().code, ResponseCode.PullNotFound)
+      assert(!leaving.hasAnswer)
+      assertEquals(pull(client, 1, "sysFlag" -> s"$Suspend").code, ResponseCode.PullNotFound)
   }
 
   broker.test("the commit bit commits at once, even when the poll then waits") { b =>
     val client = filled(b, 3)
     def committed = client
-      .call(RequestCode.QueryConsumerOffset, "consumerGroup" -> "g", "topic" -> "t", "queueId" -> "0")
+      .call(
+        RequestCode.QueryConsumerOffset,
+        "consumerGroup" -> "g",
+        "topic" -> "t",
+        "queueId" -> "0"
+      )
       .ext("offset")
     pull(client, 0, "sysFlag" -> s"$Commit", "commitOffset" -> "2")
     assertEquals(committed, Some("2"))
@@ -147,7 +162,9 @@ class PullHandlerSuite extends BrokerSuite {
     assertEquals(committed, Some("3"))
   }
 
-  broker.test("a pull under a live epoch is served, under any other refused with who holds the queue") { b =>
+  broker.test(
+    "a pull under a live epoch is served, under any other refused with who holds the queue"
+  ) { b =>
     val client = filled(b, 1)
     assertEquals(pull(client, 0, "leaseEpoch" -> "1").code, ResponseCode.StaleLeaseEpoch)
     client.lock("c1", "g", "t", 0)
@@ -186,7 +203,9 @@ class ParkedPullLimitSuite extends BrokerSuite {
   broker.test("polls beyond the limit are answered at once instead of waiting") { b =>
     val client = b.connect()
     client.createTopic("t", 1)
-    (1 to 2).foreach(_ => client.request(RequestCode.PullMessage, pullFields("t", 0, 0, "sysFlag" -> "6")))
+    (1 to 2).foreach(_ =>
+      client.request(RequestCode.PullMessage, pullFields("t", 0, 0, "sysFlag" -> "6"))
+    )
     assert(!client.hasAnswer)
     client.request(RequestCode.PullMessage, pullFields("t", 0, 0, "sysFlag" -> "6"))
     assertEquals(client.receive().code, ResponseCode.PullNotFound)

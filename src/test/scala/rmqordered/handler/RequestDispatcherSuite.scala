@@ -12,13 +12,14 @@ class RequestDispatcherSuite extends BrokerSuite {
     assertEquals(answer.remark, Some("Request code 4711 is not supported by this broker."))
   }
 
-  broker.test("an answer carries the request's id, the response flag and this broker's version") { b =>
-    val client = b.connect()
-    val opaque = client.request(RequestCode.GetBrokerClusterInfo)
-    val answer = client.receive()
-    assertEquals((answer.opaque, answer.flag), (opaque, 1))
-    assert(answer.version >= 479)
-    assertEquals(answer.language, "OTHER")
+  broker.test("an answer carries the request's id, the response flag and this broker's version") {
+    b =>
+      val client = b.connect()
+      val opaque = client.request(RequestCode.GetBrokerClusterInfo)
+      val answer = client.receive()
+      assertEquals((answer.opaque, answer.flag), (opaque, 1))
+      assert(answer.version >= 479)
+      assertEquals(answer.language, "OTHER")
   }
 
   broker.test("a one-way request is never answered, whatever becomes of it") { b =>
@@ -55,7 +56,10 @@ class RequestDispatcherSuite extends BrokerSuite {
     val routes = Map(
       1 -> Route(ServedBy.NetworkThread, (_: Call) => throw new IllegalStateException("broken")),
       2 -> Route(ServedBy.NetworkThread, (_: Call) => throw new NoClassDefFoundError("gone")),
-      3 -> Route(ServedBy.NetworkThread, (call: Call) => { call.answer(Response.ok); call.answer(Response.ok) })
+      3 -> Route(
+        ServedBy.NetworkThread,
+        (call: Call) => { call.answer(Response.ok); call.answer(Response.ok) }
+      )
     )
     val dispatcher = new RequestDispatcher(routes, _.run())
     val connection = new RecordingConnection

@@ -44,7 +44,12 @@ class SendHandlerSuite extends BrokerSuite {
     val properties = propertiesOf(client, "t", 0)
     assertEquals(
       properties - "UNIQ_KEY",
-      Map("KEYS" -> "k", "CLUSTER" -> "DefaultCluster", "MSG_REGION" -> "DefaultRegion", "TRACE_ON" -> "true")
+      Map(
+        "KEYS" -> "k",
+        "CLUSTER" -> "DefaultCluster",
+        "MSG_REGION" -> "DefaultRegion",
+        "TRACE_ON" -> "true"
+      )
     )
     assertEquals(properties("UNIQ_KEY").length, 32)
   }
@@ -100,7 +105,10 @@ class SendHandlerSuite extends BrokerSuite {
     assertEquals(client.send("t", 0, "").code, ResponseCode.MessageIllegal)
     client.request(RequestCode.SendMessageV2, sendFields("t", 0), new Array[Byte](4194305))
     assertEquals(client.receive().code, ResponseCode.MessageIllegal)
-    assertEquals(client.send("t", 0, "x", "k\u0001" + "v" * 32760 + "\u0002").code, ResponseCode.MessageIllegal)
+    assertEquals(
+      client.send("t", 0, "x", "k\u0001" + "v" * 32760 + "\u0002").code,
+      ResponseCode.MessageIllegal
+    )
     client.request(RequestCode.SendMessageV2, sendFields("t", 0), new Array[Byte](4194304))
     assertEquals(client.receive().code, 0)
   }
@@ -134,10 +142,11 @@ class SendHandlerSuite extends BrokerSuite {
   broker.test("delays and transactions are refused, not silently ignored") { b =>
     val client = b.connect()
     client.createTopic("t", 1)
-    Seq("DELAY\u00013\u0002", "TIMER_DELAY_SEC\u00015\u0002", "TRAN_MSG\u0001true\u0002").foreach { p =>
-      val answer = client.send("t", 0, "x", p)
-      assertEquals(answer.code, ResponseCode.MessageIllegal)
-      assert(answer.remark.exists(_.contains("not supported yet")))
+    Seq("DELAY\u00013\u0002", "TIMER_DELAY_SEC\u00015\u0002", "TRAN_MSG\u0001true\u0002").foreach {
+      p =>
+        val answer = client.send("t", 0, "x", p)
+        assertEquals(answer.code, ResponseCode.MessageIllegal)
+        assert(answer.remark.exists(_.contains("not supported yet")))
     }
   }
 
@@ -155,7 +164,11 @@ class SendHandlerSuite extends BrokerSuite {
     val client = b.connect()
     assertEquals(client.send("%RETRY%g", 0, "again").code, 0)
     assertEquals(bodies(pull(client, "%RETRY%g", 0)), Seq("again"))
-    client.request(RequestCode.SendMessageV2, sendFields("%RETRY%g", 0) ++ Map("j" -> "3", "l" -> "2"), "over".getBytes)
+    client.request(
+      RequestCode.SendMessageV2,
+      sendFields("%RETRY%g", 0) ++ Map("j" -> "3", "l" -> "2"),
+      "over".getBytes
+    )
     assertEquals(client.receive().code, 0)
     assertEquals(bodies(pull(client, "%DLQ%g", 0)), Seq("over"))
   }
@@ -164,14 +177,15 @@ class SendHandlerSuite extends BrokerSuite {
 class SendWithoutAutoCreationSuite extends BrokerSuite {
   override def settings: Map[String, String] = Map("autoCreateTopicEnable" -> "false")
 
-  broker.test("without auto-creation an unknown topic is refused and the template has no route") { b =>
-    val client = b.connect()
-    val answer = client.send("t", 0, "x")
-    assertEquals(answer.code, ResponseCode.TopicNotExist)
-    assertEquals(answer.remark, Some("topic[t] not exist, apply first please!"))
-    assertEquals(
-      client.call(RequestCode.GetRouteInfoByTopic, "topic" -> "TBW102").code,
-      ResponseCode.TopicNotExist
-    )
+  broker.test("without auto-creation an unknown topic is refused and the template has no route") {
+    b =>
+      val client = b.connect()
+      val answer = client.send("t", 0, "x")
+      assertEquals(answer.code, ResponseCode.TopicNotExist)
+      assertEquals(answer.remark, Some("topic[t] not exist, apply first please!"))
+      assertEquals(
+        client.call(RequestCode.GetRouteInfoByTopic, "topic" -> "TBW102").code,
+        ResponseCode.TopicNotExist
+      )
   }
 }

@@ -10,7 +10,14 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import rmqordered.BrokerCore
 import rmqordered.config.BrokerConfig
 import rmqordered.model.HostAddress
-import rmqordered.protocol.{Body, DecodedRecord, ExtFields, RecordReader, RemotingCommand, RequestCode}
+import rmqordered.protocol.{
+  Body,
+  DecodedRecord,
+  ExtFields,
+  RecordReader,
+  RemotingCommand,
+  RequestCode
+}
 import rmqordered.store.{DataDirectory, StoreFixture}
 import rmqordered.util.{Json, ManualClock}
 
@@ -97,7 +104,11 @@ final class TestClient(broker: TestBroker) extends Connection {
   }
 
   def send(topic: String, queueId: Int, body: String, properties: String = ""): RemotingCommand = {
-    request(RequestCode.SendMessageV2, TestClient.sendFields(topic, queueId, properties), body.getBytes)
+    request(
+      RequestCode.SendMessageV2,
+      TestClient.sendFields(topic, queueId, properties),
+      body.getBytes
+    )
     receive()
   }
 
@@ -137,7 +148,12 @@ object TestClient {
     "j" -> "0"
   )
 
-  def pullFields(topic: String, queueId: Int, start: Long, extra: (String, String)*): Map[String, String] =
+  def pullFields(
+      topic: String,
+      queueId: Int,
+      start: Long,
+      extra: (String, String)*
+  ): Map[String, String] =
     Map(
       "consumerGroup" -> "g",
       "topic" -> topic,

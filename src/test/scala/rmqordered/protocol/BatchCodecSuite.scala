@@ -34,7 +34,9 @@ class BatchCodecSuite extends munit.FunSuite {
     val sample = Golden.bytes(Golden.cases("batches.json").last.get("hex").asText())
     (1 to 20000).foreach { _ =>
       val bytes = sample.clone()
-      (0 to random.nextInt(4)).foreach(_ => bytes(random.nextInt(bytes.length)) = random.nextInt().toByte)
+      (0 to random.nextInt(4)).foreach(_ =>
+        bytes(random.nextInt(bytes.length)) = random.nextInt().toByte
+      )
       try BatchCodec.decode(bytes)
       catch { case _: ProtocolError => () }
     }

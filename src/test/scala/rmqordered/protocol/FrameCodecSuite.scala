@@ -46,7 +46,8 @@ class FrameCodecSuite extends munit.FunSuite {
   }
 
   test("unknown keys are skipped, numeric strings taken for numbers, ordinals for languages") {
-    val command = json("""{"new":{"a":[1,2]},"code":"34","language":9,"opaque":"-5","version":401}""")
+    val command =
+      json("""{"new":{"a":[1,2]},"code":"34","language":9,"opaque":"-5","version":401}""")
     assertEquals(
       (command.code, command.language, command.opaque, command.version),
       (34, "GO", -5, 401)
@@ -82,17 +83,21 @@ class FrameCodecSuite extends munit.FunSuite {
   }
 
   test("a broken JSON header is refused with its reason") {
-    Seq("", "[]", "nope", "{\"code\":", "{\"code\":99999999999}", "{\"opaque\":\"x\"}").foreach { header =>
-      intercept[ProtocolError](json(header))
+    Seq("", "[]", "nope", "{\"code\":", "{\"code\":99999999999}", "{\"opaque\":\"x\"}").foreach {
+      header =>
+        intercept[ProtocolError](json(header))
     }
   }
 
   test("garbage of any kind gives a command or a ProtocolError, nothing else") {
     val random = new Random(7)
-    val samples = Golden.cases("frames.json").map(c => withoutLength(Golden.bytes(c.get("hex").asText())))
+    val samples =
+      Golden.cases("frames.json").map(c => withoutLength(Golden.bytes(c.get("hex").asText())))
     (1 to 20000).foreach { i =>
       val frame = samples(i % samples.length).clone()
-      (0 to random.nextInt(4)).foreach(_ => frame(random.nextInt(frame.length)) = random.nextInt().toByte)
+      (0 to random.nextInt(4)).foreach(_ =>
+        frame(random.nextInt(frame.length)) = random.nextInt().toByte
+      )
       val cut = if (random.nextBoolean()) frame else frame.take(random.nextInt(frame.length + 1))
       try FrameCodec.decode(cut)
       catch { case _: ProtocolError => () }

@@ -60,7 +60,8 @@ class StoredRecordSuite extends munit.FunSuite {
       assertEquals(decoded.position, position(message))
       assertEquals(decoded.content.flag, message.get("flag").asInt())
       assertEquals(Golden.hex(decoded.content.body.toArray), message.get("bodyHex").asText())
-      val properties = MessageProperties.decode(new String(decoded.content.properties.toArray, "UTF-8"))
+      val properties =
+        MessageProperties.decode(new String(decoded.content.properties.toArray, "UTF-8"))
       assertEquals(properties.toSeq, Golden.properties(message.get("properties")))
     }
 
@@ -95,7 +96,9 @@ class StoredRecordSuite extends munit.FunSuite {
     val samples = Golden.cases("messages.json").map(c => Golden.bytes(c.get("hex").asText()))
     (1 to 20000).foreach { i =>
       val bytes = samples(i % samples.length).clone()
-      (0 to random.nextInt(4)).foreach(_ => bytes(random.nextInt(bytes.length)) = random.nextInt().toByte)
+      (0 to random.nextInt(4)).foreach(_ =>
+        bytes(random.nextInt(bytes.length)) = random.nextInt().toByte
+      )
       RecordReader.read(java.nio.ByteBuffer.wrap(bytes), 0) match {
         case RecordReader.Found(record) => assertEquals(record.size, bytes.length)
         case RecordReader.Blank(_) | RecordReader.Nothing | RecordReader.Bad(_) => ()

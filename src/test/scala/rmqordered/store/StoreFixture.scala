@@ -37,8 +37,8 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
     }
   }
 
-  def open(openClock: Clock = clock): Opened = {
-    val directory = DataDirectory.open(folder)
+  def open(openClock: Clock = clock, files: FileLayer = DiskFiles): Opened = {
+    val directory = DataDirectory.open(folder, files)
     val topics = new TopicTable(directory.table("topics"), Nil)
     try {
       val store = new MessageStore(
@@ -60,6 +60,29 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
     val opened = open()
     try body(opened)
     finally opened.close()
+  }
+
+  /** What the next process finds after kill -9: the folder as it was while the store was open. */
+  def crash[T](body: Opened => T): (StoreFixture, T) = {
+    val opened = open()
+    try {
+      val result = body(opened)
+      (copy(), result)
+    } finally opened.close()
+  }
+
+  /** The same files in another folder. */
+  def copy(): StoreFixture = {
+    val target = new StoreFixture(temporaryFolder(), settings)
+    val paths = Files.walk(folder)
+    try
+      paths.forEach { path =>
+        val to = target.folder.resolve(folder.relativize(path).toString)
+        if (Files.isDirectory(path)) { val _ = Files.createDirectories(to) }
+        else { val _ = Files.copy(path, to) }
+      }
+    finally paths.close()
+    target
   }
 
   def segment(baseOffset: Long): Path =
