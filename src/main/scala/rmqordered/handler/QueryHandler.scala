@@ -1,7 +1,7 @@
 package rmqordered.handler
 
 import rmqordered.protocol.{ExtFields, ResponseCode}
-import rmqordered.store.{KeyKind, MessageStore}
+import rmqordered.store.{KeyKind, KeyQuery, MessageStore}
 
 /** Single messages: by the place an offset message id names (33), and by key or unique key (12). */
 final class QueryHandler(store: MessageStore) {
@@ -23,12 +23,14 @@ final class QueryHandler(store: MessageStore) {
   def byKey(call: Call): Unit = {
     val isUnique = call.optionalFlag("_UNIQUE_KEY_QUERY").getOrElse(false)
     val found = store.query(
-      call.text("topic"),
-      call.text("key"),
-      if (isUnique) KeyKind.Unique else KeyKind.Chosen,
-      call.optionalLong("beginTimestamp").getOrElse(0L),
-      call.optionalLong("endTimestamp").getOrElse(Long.MaxValue),
-      Math.min(Math.max(call.optionalInt("maxNum").getOrElse(MaxMessages), 1), MaxMessages)
+      KeyQuery(
+        call.text("topic"),
+        call.text("key"),
+        if (isUnique) KeyKind.Unique else KeyKind.Chosen,
+        Math.min(Math.max(call.optionalInt("maxNum").getOrElse(MaxMessages), 1), MaxMessages),
+        call.optionalLong("beginTimestamp").getOrElse(0L),
+        call.optionalLong("endTimestamp").getOrElse(Long.MaxValue)
+      )
     )
     if (found.isEmpty)
       throw Failures.notFound("can not find message, maybe time range not correct")

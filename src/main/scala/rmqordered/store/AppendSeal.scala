@@ -51,7 +51,7 @@ object AppendSeal {
   /** Looks at the append that starts at `start`, walking from record to record to its seal. */
   def check(segment: ByteBuffer, start: Int): Outcome = {
     val limit = segment.capacity()
-    // Every append leaves room for a filler; less than that is the end of a file that was cut short.
+    // Every append leaves room for a filler; less is the end of a file that was cut short.
     if (limit - start < CommitLog.FillerBytes) Filler(limit - start)
     else {
       val size = segment.getInt(start)

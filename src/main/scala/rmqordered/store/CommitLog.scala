@@ -156,7 +156,7 @@ object CommitLog {
   /** A filler is a size and a magic. */
   val FillerBytes = 8
 
-  // Disk space is claimed in steps of this size: large enough to be rare, small enough that a broker
-  // with three messages does not write a whole segment.
+  // Disk space is claimed in steps of this size: large enough to be rare, small enough that a
+  // broker with three messages does not write a whole segment.
   val AllocationStepBytes: Int = 1 << 20
 }

@@ -24,7 +24,7 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
   @volatile private var min: Long = 0L
   @volatile private var next: Long = 0L
   @volatile private var published: Long = 0L
-  // By the checkpoint's thread only: units below are on disk, and so are the names of so many files.
+  // By the checkpoint's thread only: units below are on disk, and so are the names of files.
   private var flushed: Long = 0L
   private var namedUpTo: Long = -1L
 

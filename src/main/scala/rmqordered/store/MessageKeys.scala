@@ -22,7 +22,7 @@ object KeyKind {
  * runs once per message. Pure.
  */
 object MessageKeys {
-  // A message with more words in KEYS is found by the first ones only: the index has to end somewhere.
+  // A message with more words in KEYS is found by the first ones only: an index must end somewhere.
   private val MaxKeys = 64
 
   private val NameEnd: Byte = 1

@@ -1,7 +1,6 @@
 package rmqordered.store
 
 import java.io.IOException
-import java.nio.charset.StandardCharsets.UTF_8
 
 import org.slf4j.LoggerFactory
 
@@ -9,7 +8,7 @@ import scala.annotation.tailrec
 
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.model.{QueueKey, TagFilter}
-import rmqordered.protocol.{DecodedRecord, RecordContent, RecordEnvelope, StoredRecord}
+import rmqordered.protocol.{RecordContent, RecordEnvelope, StoredRecord}
 import rmqordered.util.Clock
 
 /** What became of an append. */
@@ -61,6 +60,7 @@ final class MessageStore(
   import parts.{index, log, queues}
 
   private var lastStoreTimestamp = parts.storeTimestamp
+  private val lookup = new MessageLookup(log, queues, index)
   private val isIndexed = config(Settings.messageIndexEnable)
   private val groupCommit =
     new GroupCommit(
@@ -217,7 +217,7 @@ final class MessageStore(
     ))
   }
 
-  // A queue file damaged while nobody looked must not make a pull serve other bytes than the message.
+  // A queue file damaged while nobody looked must not make a pull serve anything but the message.
   private def ensureUnit(segment: MappedSegment, at: Int, queueOffset: Long, size: Int): Unit = {
     val isRight =
       at + StoredRecord.MinBytes <= segment.capacity && segment.bytes.getInt(at) == size &&
@@ -237,66 +237,10 @@ final class MessageStore(
     else log.segmentAt(offset).orNull
 
   /** The message at a place in the commit log, if one that can be read starts exactly there. */
-  def messageAt(commitLogOffset: Long): Option[LogSlices] =
-    served(commitLogOffset).map(_ => slices(Vector(commitLogOffset)))
+  def messageAt(commitLogOffset: Long): Option[LogSlices] = lookup.messageAt(commitLogOffset)
 
-  /**
-   * Messages of a topic with a key, stored from `begin` to `end`, newest first, at most `limit`.
-   */
-  def query(
-      topic: String,
-      key: String,
-      kind: KeyKind,
-      begin: Long,
-      end: Long,
-      limit: Int
-  ): LogSlices = {
-    val (topicBytes, keyBytes) = (topic.getBytes(UTF_8), key.getBytes(UTF_8))
-    val found = Vector.newBuilder[Long]
-    var (count, looked) = (0, 0)
-    index.lookUp(MessageKeys.hash(topicBytes, keyBytes)) { commitLogOffset =>
-      looked += 1
-      val isMatch = served(commitLogOffset).exists { record =>
-        val time = record.position.storeTimestamp
-        record.envelope.topic == topic && time >= begin && time <= end &&
-        MessageKeys.contains(record.content.properties, kind, keyBytes)
-      }
-      if (isMatch) {
-        found += commitLogOffset
-        count += 1
-      }
-      count < limit && looked < MaxLookedAt
-    }
-    slices(found.result())
-  }
-
-  /**
-   * The record at a place that a client or the index named. Believed only when its queue points
-   * back at it: bytes inside a body may look like a record, even like one that says it stands
-   * there.
-   */
-  private def served(commitLogOffset: Long): Option[DecodedRecord] =
-    for {
-      segment <- log.segmentAt(commitLogOffset)
-      at = (commitLogOffset - segment.baseOffset).toInt
-      record <- LogRecords.at(segment.bytes, at, commitLogOffset)
-      queue <- queues.get(QueueKey(record.envelope.topic, record.envelope.queueId))
-      offset = record.position.queueOffset
-      if offset >= queue.minOffset && offset < queue.maxOffset
-      if queue.commitLogOffset(offset) == commitLogOffset
-    } yield record
-
-  private def slices(offsets: Vector[Long]): LogSlices = {
-    val found = new LogSlices.Builder
-    for {
-      offset <- offsets
-      segment <- log.segmentAt(offset)
-    } {
-      val at = (offset - segment.baseOffset).toInt
-      found.add(segment, at, segment.bytes.getInt(at))
-    }
-    found.result()
-  }
+  /** Messages of a topic by key, newest first. */
+  def query(query: KeyQuery): LogSlices = lookup.query(query)
 
   /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
   def hasMatch(key: QueueKey, start: Long, end: Long, filter: TagFilter): Boolean =
@@ -375,7 +319,4 @@ final class MessageStore(
 
 object MessageStore {
   private val logger = LoggerFactory.getLogger(classOf[MessageStore])
-
-  // Messages looked at for one query by key: a key that a million messages share must stay cheap.
-  private val MaxLookedAt = 10000
 }

@@ -66,7 +66,8 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
       val end = segments(gapAfter).endOffset
       if (durableTo.forall(end < _))
         throw new StoreError(
-          s"The commit log in $folder has a gap: a file at $end is expected, found ${segments(gapAfter + 1).baseOffset}."
+          s"The commit log in $folder has a gap: a file at $end is expected, found " +
+            s"${segments(gapAfter + 1).baseOffset}."
         )
       segments.take(gapAfter + 1)
     }
@@ -81,7 +82,8 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
     var index = MappedSegment.indexAt(segments, from)
     if (index < 0 || from > segments(index).endOffset)
       throw new StoreError(
-        s"The commit log in $folder reaches from ${segments.head.baseOffset} to at most ${segments.last.endOffset}; nothing is found at $from."
+        s"The commit log in $folder reaches from ${segments.head.baseOffset} to at most " +
+          s"${segments.last.endOffset}; nothing is found at $from."
       )
     segments.take(index).foreach(segment => segment.resumeAt(segment.capacity))
     var scan = scanSegment(segments(index), (from - segments(index).baseOffset).toInt, visit)
@@ -106,7 +108,7 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
       scan.problem.orElse(Option.when(behind.nonEmpty)(s"${behind.length} files behind the end"))
     problem.foreach { what =>
       logger.warn(
-        "the commit log ends in an unfinished append, cutting it off file={} position={} problem={}",
+        "the commit log ends in an unfinished append, cut off file={} position={} problem={}",
         last.file.getFileName,
         scan.position,
         what
@@ -116,8 +118,8 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
       behind.reverse.foreach(segment => files.delete(segment.file))
       files.forceFolder(folder)
     }
-    // Always cut, torn or not: what lies behind the last append must be zero, on disk too, or a later
-    // crash could bring bytes of an unfinished append back to life.
+    // Always cut, torn or not: what lies behind the last append must be zero, on disk too, or
+    // a later crash could bring bytes of an unfinished append back to life.
     if (!scan.isFull) files.cut(last.file, scan.position)
     val reopened = openSegment(last.baseOffset)
     reopened.resumeAt(scan.position)
@@ -134,8 +136,9 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
     if (isDamage) {
       val known = durableTo.fold("later files exist")(to => s"it is known to reach $to")
       throw new StoreError(
-        s"The commit log file ${last.file.getFileName} in $folder is damaged at byte ${scan.position} " +
-          s"(${scan.problem.getOrElse("no record")}) and $known; restore it from a backup or move it and the later files away."
+        s"The commit log file ${last.file} is damaged at byte ${scan.position} " +
+          s"(${scan.problem.getOrElse("no record")}) and $known; restore it from a backup or move " +
+          "it and the later files away."
       )
     }
   }

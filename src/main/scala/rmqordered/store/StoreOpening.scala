@@ -50,7 +50,8 @@ final class StoreOpening(
     files.createFolder(directory.commitLog)
     if (checkpoint.isEmpty && logMin > 0)
       throw new StoreError(
-        s"The commit log in ${directory.path} begins at $logMin but the store's checkpoint is missing; restore config/checkpoint.json."
+        s"The commit log in ${directory.path} begins at $logMin but the store's checkpoint is " +
+          "missing; restore config/checkpoint.json."
       )
     checkpoint.foreach(_.queues.foreach(position => ensureTopicsKnown(position.key)))
     val (from, isAnew) = checkpoint.filter(canResume) match {
@@ -75,7 +76,7 @@ final class StoreOpening(
       else resumeQueues().orElse(index.resume(found.index, found.logOffset))
     problem.foreach { what =>
       logger.warn(
-        "the queues are made anew from the whole commit log, the checkpoint does not fit checkpoint={} problem={}",
+        "the queues do not fit their checkpoint and are made anew checkpoint={} problem={}",
         found.logOffset,
         what
       )
@@ -166,13 +167,15 @@ final class StoreOpening(
   private def ensureTopicsKnown(key: QueueKey): Unit =
     if (topics.isEmpty && !topics.contains(key.topic))
       throw new StoreError(
-        s"The commit log in ${directory.path} holds messages but its topic table is missing; restore config/topics.json."
+        s"The commit log in ${directory.path} holds messages but its topic table is missing; " +
+          "restore config/topics.json."
       )
 
   private def ensureDense(key: QueueKey, expected: Long, found: Long): Unit =
     if (expected != found)
       throw new StoreError(
-        s"The commit log in ${directory.path} is damaged: queue $key goes on at offset $found where $expected is expected."
+        s"The commit log in ${directory.path} is damaged: queue $key goes on at offset $found " +
+          s"where $expected is expected."
       )
 }
 

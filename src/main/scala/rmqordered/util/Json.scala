@@ -52,7 +52,8 @@ object Json {
         val problem = s"damaged: ${firstLine(error)}"
         previous(file, problem).orElse {
           throw new java.io.IOException(
-            s"The file ${file.name} is $problem, and there is no good previous version; restore it from a backup.",
+            s"The file ${file.name} is $problem, and there is no good previous version; " +
+              "restore it from a backup.",
             error
           )
         }

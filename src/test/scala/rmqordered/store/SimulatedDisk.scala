@@ -43,17 +43,28 @@ final class SimulatedDisk(random: Random, sectorBytes: Int = 512) extends FileLa
     // A name that came back brings its folder with it.
     names.keys.foreach(path => createFolder(path.getParent))
     inodes.foreach { inode =>
-      inode.dirtySectors(sectorBytes).foreach { sector =>
-        random.nextInt(4) match {
-          case 0 | 1 => inode.settle(sector * sectorBytes, sectorBytes)
-          case 2 => inode.settle(sector * sectorBytes, random.nextInt(sectorBytes))
-          case _ => ()
-        }
-      }
+      settleSome(inode)
       inode.forgetCache()
     }
     countdown = -1
     isOff = false
+  }
+
+  /** Each disk has its ways: few or many sectors, here and there or a stretch of neighbours. */
+  private def settleSome(inode: Inode): Unit = {
+    val dirty = inode.dirtySectors(sectorBytes).toVector
+    if (random.nextInt(3) == 0) {
+      val from = random.nextInt(dirty.length + 1)
+      val stretch = dirty.slice(from, from + random.nextInt(dirty.length + 1))
+      stretch.foreach(sector => inode.settle(sector * sectorBytes, sectorBytes))
+    } else {
+      val likely = Seq(0.05, 0.4, 0.8, 0.95)(random.nextInt(4))
+      dirty.foreach { sector =>
+        val isTorn = random.nextInt(10) == 0
+        val length = if (isTorn) random.nextInt(sectorBytes) else sectorBytes
+        if (random.nextDouble() < likely) inode.settle(sector * sectorBytes, length)
+      }
+    }
   }
 
   /** What the kernel does at any time: writes back some of what is dirty. */

@@ -109,6 +109,12 @@ object StoreFixture {
     new RecordContent(0, Slice(body.getBytes("UTF-8")), Slice(properties.getBytes("UTF-8")))
   }
 
+  def keyed(body: String, keys: String, uniqueKey: String = ""): RecordContent = {
+    val unique = if (uniqueKey.isEmpty) "" else s"UNIQ_KEY\u0001$uniqueKey\u0002"
+    val properties = s"${unique}KEYS\u0001$keys\u0002"
+    new RecordContent(0, Slice(body.getBytes("UTF-8")), Slice(properties.getBytes("UTF-8")))
+  }
+
   def records(result: ReadResult): Seq[rmqordered.protocol.DecodedRecord] = {
     val bytes = java.nio.ByteBuffer.wrap(result.messages.toArray)
     Iterator
@@ -121,5 +127,20 @@ object StoreFixture {
       .toSeq
   }
 
-  def temporaryFolder(): Path = Files.createTempDirectory("rmq-ordered-test")
+  private lazy val root: Path = {
+    val made = Files.createTempDirectory("rmq-ordered-test")
+    Runtime.getRuntime.addShutdownHook(new Thread(() => deleteTree(made)))
+    made
+  }
+
+  /** A fresh folder that goes with the test process. */
+  def temporaryFolder(): Path = Files.createTempDirectory(root, "data")
+
+  def temporaryFile(): Path = Files.createTempFile(root, "file", "")
+
+  private def deleteTree(folder: Path): Unit = {
+    val paths = Files.walk(folder)
+    try paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
+    finally paths.close()
+  }
 }
