@@ -1,5 +1,6 @@
 package rmqordered.store
 
+import java.nio.ByteBuffer
 import java.nio.file.Path
 
 import rmqordered.protocol.{RecordContent, RecordEnvelope, RecordPosition, StoredRecord}
@@ -121,6 +122,12 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     val sysFlag = segment.bytes.getInt(at + StoredRecord.SysFlagAt)
     segment.bytes.getLong(at + StoredRecord.storeTimestampAt(sysFlag))
   }
+
+  /** A record's bytes, not copied. */
+  def record(offset: Long, size: Int): Option[ByteBuffer] =
+    segmentAt(offset).map { segment =>
+      segment.bytes.slice((offset - segment.baseOffset).toInt, size)
+    }
 
   /**
    * Every segment but the last, which is never given up, with the time of the newest message in it.

@@ -27,7 +27,7 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
 
   /** The message at a place, if one that can be read starts exactly there. */
   def messageAt(commitLogOffset: Long): Option[LogSlices] =
-    served(commitLogOffset).map(_ => slices(Vector(commitLogOffset)))
+    recordAt(commitLogOffset).map(_ => slices(Vector(commitLogOffset)))
 
   /** What a query finds, newest first. */
   def query(query: KeyQuery): LogSlices = {
@@ -36,7 +36,7 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
     var (count, looked) = (0, 0)
     index.lookUp(MessageKeys.hash(query.topic.getBytes(UTF_8), key)) { commitLogOffset =>
       looked += 1
-      if (served(commitLogOffset).exists(isWanted(query, key, _))) {
+      if (recordAt(commitLogOffset).exists(isWanted(query, key, _))) {
         found += commitLogOffset
         count += 1
       }
@@ -51,7 +51,8 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
     MessageKeys.contains(record.content.properties, query.kind, key)
   }
 
-  private def served(commitLogOffset: Long): Option[DecodedRecord] =
+  /** The same, taken apart. */
+  def recordAt(commitLogOffset: Long): Option[DecodedRecord] =
     for {
       segment <- log.segmentAt(commitLogOffset)
       at = (commitLogOffset - segment.baseOffset).toInt

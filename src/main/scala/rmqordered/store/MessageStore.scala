@@ -8,7 +8,7 @@ import scala.annotation.tailrec
 
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.model.{QueueKey, TagFilter}
-import rmqordered.protocol.{RecordContent, RecordEnvelope, StoredRecord}
+import rmqordered.protocol.{DecodedRecord, RecordContent, RecordEnvelope, StoredRecord}
 import rmqordered.util.Clock
 
 /** What became of an append. */
@@ -35,6 +35,8 @@ object AppendOutcome {
  *
  * @param onArrival
  *   called after new messages of a queue became readable, by the thread that made them so
+ * @param followers
+ *   are brought up to date before the store is made, and written with each checkpoint
  * @param background
  *   whether a thread flushes; without one the caller does, with `flush`
  */
@@ -45,7 +47,8 @@ final class MessageStore(
     clock: Clock,
     onArrival: QueueKey => Unit,
     background: Boolean = true,
-    indexShape: IndexShape = KeyIndex.DefaultShape
+    indexShape: IndexShape = KeyIndex.DefaultShape,
+    followers: Seq[LogFollower] = Nil
 ) {
   import MessageStore._
 
@@ -55,7 +58,8 @@ final class MessageStore(
     config,
     topics,
     StoreUpkeep.readCheckpoint(directory),
-    indexShape
+    indexShape,
+    followers
   ).open()
   import parts.{index, log, queues}
 
@@ -77,7 +81,8 @@ final class MessageStore(
       parts,
       groupCommit,
       appendLock,
-      () => lastStoreTimestamp
+      () => lastStoreTimestamp,
+      followers
     )
   @volatile private var closed = false
   // Before the first append: from now on it is known what was on disk at least.
@@ -127,30 +132,37 @@ final class MessageStore(
   ): Unit = {
     val key = QueueKey(envelope.topic, envelope.queueId)
     val hashes = keyHashes(envelope, contents)
-    val (queue, first, appended) = appendLock.synchronized {
-      val queue = queues.getOrCreate(key)
-      // Room for the indexes first: once the log has the records there is no way back.
-      queue.ensureRoom(contents.length)
-      index.ensureRoom(hashes.iterator.map(_.length).sum, log.maxOffset)
-      lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
-      val first = queue.nextOffset
-      val appended = log.append(envelope, contents, first, lastStoreTimestamp)
-      var i = 0
-      contents.foreach { content =>
-        queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
-        if (isIndexed) index.add(hashes(i), appended.offsets(i))
-        i += 1
-      }
-      (queue, first, appended)
-    }
+    val placed = appendLock.synchronized(place(envelope, contents, hashes))
     groupCommit.whenDurable {
       case Some(error) =>
         done(AppendOutcome.Unavailable(s"the commit log cannot be flushed: ${error.getMessage}"))
       case None =>
-        queue.publish(first + contents.length)
+        placed.queue.publish(placed.end)
         onArrival(key)
-        done(AppendOutcome.Stored(first, appended.offsets))
+        done(AppendOutcome.Stored(placed.first, placed.offsets))
     }
+  }
+
+  /** Puts records at the end of the log, of their queue and of the index. Under the append lock. */
+  private def place(
+      envelope: RecordEnvelope,
+      contents: Vector[RecordContent],
+      hashes: Array[Array[Int]]
+  ): Placed = {
+    val queue = queues.getOrCreate(QueueKey(envelope.topic, envelope.queueId))
+    // Room for the indexes first: once the log has the records there is no way back.
+    queue.ensureRoom(contents.length)
+    index.ensureRoom(hashes.iterator.map(_.length).sum, log.maxOffset)
+    lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
+    val first = queue.nextOffset
+    val appended = log.append(envelope, contents, first, lastStoreTimestamp)
+    var i = 0
+    contents.foreach { content =>
+      queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
+      if (isIndexed) index.add(hashes(i), appended.offsets(i))
+      i += 1
+    }
+    Placed(queue, first, appended.offsets)
   }
 
   private def keyHashes(
@@ -239,6 +251,16 @@ final class MessageStore(
   /** The message at a place in the commit log, if one that can be read starts exactly there. */
   def messageAt(commitLogOffset: Long): Option[LogSlices] = lookup.messageAt(commitLogOffset)
 
+  /** The same, taken apart. */
+  def recordAt(commitLogOffset: Long): Option[DecodedRecord] = lookup.recordAt(commitLogOffset)
+
+  /** One message of a queue, taken apart. */
+  def record(key: QueueKey, queueOffset: Long): Option[DecodedRecord] =
+    queues
+      .get(key)
+      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
+      .flatMap(queue => recordAt(queue.commitLogOffset(queueOffset)))
+
   /** Messages of a topic by key, newest first. */
   def query(query: KeyQuery): LogSlices = lookup.query(query)
 
@@ -319,4 +341,9 @@ final class MessageStore(
 
 object MessageStore {
   private val logger = LoggerFactory.getLogger(classOf[MessageStore])
+
+  /** Where the records of one append went. */
+  private final case class Placed(queue: ConsumeQueue, first: Long, offsets: Array[Long]) {
+    def end: Long = first + offsets.length
+  }
 }

@@ -28,12 +28,14 @@ final class StoreOpening(
     config: BrokerConfig,
     topics: TopicTable,
     checkpoint: Option[Checkpoint],
-    indexShape: IndexShape
+    indexShape: IndexShape,
+    followers: Seq[LogFollower]
 ) {
   import StoreOpening._
 
   private val files = directory.files
   private val queueFileBytes = config(Settings.mappedFileSizeConsumeQueue)
+  private val isIndexed = config(Settings.messageIndexEnable)
   private val segmentBytes = config(Settings.mappedFileSizeCommitLog)
   private val queues = new QueueTable(directory, queueFileBytes)
   private val index = new KeyIndex(files, directory.index, indexShape)
@@ -60,7 +62,14 @@ final class StoreOpening(
         startAnew()
         (logMin, true)
     }
-    val recovered = recovery.run(from)(record => add(record, isAnew))
+    // Followers may know less than the queues; they see records that the queues have already.
+    val scanFrom = Math.max(logMin, (from +: followers.map(_.durableTo)).min)
+    val recovered = recovery.run(scanFrom) { record =>
+      if (isAlive(record)) {
+        if (record.position.commitLogOffset >= from) add(record, isAnew)
+        followers.filter(record.position.commitLogOffset >= _.durableTo).foreach(_.replay(record))
+      }
+    }
     queues.removeStrangers()
     topics.lowerTombstones(recovered.end)
     val storeTimestamp =
@@ -145,18 +154,25 @@ final class StoreOpening(
     )
   }
 
+  private def keyOf(record: DecodedRecord): QueueKey =
+    QueueKey(record.envelope.topic, record.envelope.queueId)
+
+  private def isAlive(record: DecodedRecord): Boolean = {
+    ensureTopicsKnown(keyOf(record))
+    topics.isAlive(record.envelope.topic, record.position.commitLogOffset)
+  }
+
   private def add(record: DecodedRecord, isAnew: Boolean): Unit = {
     val at = record.position
-    val key = QueueKey(record.envelope.topic, record.envelope.queueId)
-    ensureTopicsKnown(key)
-    if (topics.isAlive(key.topic, at.commitLogOffset)) {
-      val queue = queues.getOrCreate(key)
-      // The first message left of a queue; those before it went with retention.
-      if (isAnew && logMin > 0 && queue.minOffset == queue.nextOffset) queue.startAt(at.queueOffset)
-      ensureDense(key, queue.nextOffset, at.queueOffset)
-      queue.ensureRoom(1)
-      queue.append(at.commitLogOffset, record.size, record.content.tagsCode)
-      queue.publish(queue.nextOffset)
+    val key = keyOf(record)
+    val queue = queues.getOrCreate(key)
+    // The first message left of a queue; those before it went with retention.
+    if (isAnew && logMin > 0 && queue.minOffset == queue.nextOffset) queue.startAt(at.queueOffset)
+    ensureDense(key, queue.nextOffset, at.queueOffset)
+    queue.ensureRoom(1)
+    queue.append(at.commitLogOffset, record.size, record.content.tagsCode)
+    queue.publish(queue.nextOffset)
+    if (isIndexed) {
       val hashes = MessageKeys.hashes(record.envelope.topicBytes, record.content.properties)
       index.ensureRoom(hashes.length, at.commitLogOffset)
       index.add(hashes, at.commitLogOffset)

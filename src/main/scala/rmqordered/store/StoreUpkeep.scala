@@ -30,7 +30,8 @@ final class StoreUpkeep(
     parts: OpenedStore,
     groupCommit: GroupCommit,
     appendLock: Object,
-    storeTimestamp: () => Long
+    storeTimestamp: () => Long,
+    followers: Seq[LogFollower]
 ) {
   import StoreUpkeep._
   import parts.{index, log, queues}
@@ -72,21 +73,24 @@ final class StoreUpkeep(
    *   when the file cannot be written
    */
   def checkpoint(): Unit = synchronized {
-    val now = snapshot()
-    if (!last.contains(now) && !isBroken) record(now)
+    val (now, savers) = snapshot()
+    if (!last.contains(now) && !isBroken) record(now, savers)
   }
 
-  private def snapshot(): Checkpoint = appendLock.synchronized {
-    Checkpoint(
+  private def snapshot(): (Checkpoint, Seq[() => Unit]) = appendLock.synchronized {
+    val now = Checkpoint(
       log.maxOffset,
       storeTimestamp(),
       config(Settings.mappedFileSizeConsumeQueue),
       index.position,
       queues.positions
     )
+    // What has not grown is not pictured again: followers may be large.
+    val isNew = !last.exists(_.logOffset == now.logOffset)
+    (now, if (isNew) followers.map(_.snapshot(now.logOffset)) else Nil)
   }
 
-  private def record(now: Checkpoint): Unit =
+  private def record(now: Checkpoint, savers: Seq[() => Unit]): Unit =
     if (groupCommit.flushNow().isEmpty) {
       try {
         queues.flush(now.queues)
@@ -97,6 +101,7 @@ final class StoreUpkeep(
           logger.error("the queues cannot be flushed; no checkpoints until a restart", error)
           throw error
       }
+      savers.foreach(save => save())
       file.replace(Json.bytes(now.encode))
       beforeLast = last
       last = Some(now)
@@ -115,7 +120,11 @@ final class StoreUpkeep(
 
   // With a full disk this may fail; what was safe before is still safe, and frees some space.
   private def renewCheckpoints(): Unit =
-    try (0 until 2).foreach(_ => if (!isBroken) record(snapshot()))
+    try
+      (0 until 2).foreach { _ =>
+        val (now, savers) = snapshot()
+        if (!isBroken) record(now, savers)
+      }
     catch {
       case error: IOException =>
         logger.warn("the checkpoint cannot be written file={}", file.name, error)

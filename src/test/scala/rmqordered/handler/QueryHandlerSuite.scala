@@ -42,10 +42,15 @@ class QueryHandlerSuite extends BrokerSuite {
     val client = ready(b)
     val first = offsetOf(client.send("t", 0, "m0"))
     val second = offsetOf(client.send("t", 0, "m1"))
-    val lies = (first + 1 until second) ++ Seq(-1L, Long.MinValue, Long.MaxValue, second + 100000, 1L << 40)
+    val lies =
+      (first + 1 until second) ++ Seq(-1L, Long.MinValue, Long.MaxValue, second + 100000, 1L << 40)
     lies.foreach { offset =>
       val answer = view(client, offset)
-      assertEquals((answer.code, answer.body.length), (ResponseCode.SystemError, 0), s"offset $offset")
+      assertEquals(
+        (answer.code, answer.body.length),
+        (ResponseCode.SystemError, 0),
+        s"offset $offset"
+      )
     }
     assertEquals(view(client, second).code, 0)
   }
@@ -74,7 +79,10 @@ class QueryHandlerSuite extends BrokerSuite {
     assertEquals(bodies(query(client, "customer-7")), Seq("two", "one"))
     assertEquals(bodies(query(client, "order-1")), Seq("one"))
     assertEquals(bodies(query(client, "customer-7", "maxNum" -> "1")), Seq("two"))
-    assertEquals(query(client, "order-1").ext("indexLastUpdatePhyoffset").map(_.toLong > 0), Some(true))
+    assertEquals(
+      query(client, "order-1").ext("indexLastUpdatePhyoffset").map(_.toLong > 0),
+      Some(true)
+    )
     val none = query(client, "order")
     assertEquals(none.code, ResponseCode.QueryNotFound)
   }
@@ -94,7 +102,8 @@ class QueryHandlerSuite extends BrokerSuite {
       client.send("t", 0, s"m$i", "KEYS\u0001k\u0002")
       b.clock.advance(10)
     }
-    val range = Seq("beginTimestamp" -> (start + 5).toString, "endTimestamp" -> (start + 15).toString)
+    val range =
+      Seq("beginTimestamp" -> (start + 5).toString, "endTimestamp" -> (start + 15).toString)
     assertEquals(bodies(query(client, "k", range: _*)), Seq("m1"))
   }
 

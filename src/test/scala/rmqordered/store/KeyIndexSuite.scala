@@ -90,7 +90,10 @@ class KeyIndexSuite extends munit.FunSuite {
     assert(MessageKeys.contains(both, KeyKind.Unique, "u".getBytes))
     assert(!MessageKeys.contains(both, KeyKind.Chosen, "no".getBytes))
     assertEquals(MessageKeys.hashes(topic, slice("")).toSeq, Nil)
-    assertEquals(MessageKeys.hashes(topic, slice("KEYS\u0001\u0002UNIQ_KEY\u0001\u0002KEYS")).toSeq, Nil)
+    assertEquals(
+      MessageKeys.hashes(topic, slice("KEYS\u0001\u0002UNIQ_KEY\u0001\u0002KEYS")).toSeq,
+      Nil
+    )
     val many = slice("KEYS\u0001" + (0 until 1000).mkString(" ") + "\u0002")
     assertEquals(MessageKeys.hashes(topic, many).length, 64)
   }

@@ -37,7 +37,11 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
     }
   }
 
-  def open(openClock: Clock = clock, files: FileLayer = DiskFiles): Opened = {
+  def open(
+      openClock: Clock = clock,
+      files: FileLayer = DiskFiles,
+      followers: Seq[LogFollower] = Nil
+  ): Opened = {
     val directory = DataDirectory.open(folder, files)
     val topics = new TopicTable(directory.table("topics"), Nil)
     try {
@@ -46,7 +50,8 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
         BrokerConfig.of(settings),
         topics,
         openClock,
-        key => synchronized { arrivals = arrivals :+ key }
+        key => synchronized { arrivals = arrivals :+ key },
+        followers = followers
       )
       new Opened(store, directory)
     } catch {

@@ -54,7 +54,10 @@ class StoreUpkeepSuite extends munit.FunSuite {
       assert(opened.store.retire() > 0)
       val min = opened.store.minOffset(key)
       assert(min > 0 && min < 50, s"minimum $min")
-      assertEquals((read(opened, 0).status, read(opened, 0).nextOffset), (ReadStatus.OffsetTooSmall, min))
+      assertEquals(
+        (read(opened, 0).status, read(opened, 0).nextOffset),
+        (ReadStatus.OffsetTooSmall, min)
+      )
       assertEquals(records(read(opened, min)).head.position.queueOffset, min)
       assertEquals(opened.store.storeTimestamp(key, min - 1), None)
       assertEquals(opened.store.offsetByTime(key, 0L, TimeBoundary.Lower), min)
@@ -215,7 +218,10 @@ class StoreUpkeepSuite extends munit.FunSuite {
     assert(opened.append("orders", 0, "c").isInstanceOf[AppendOutcome.Unavailable])
     val before = DiskFiles.read(fixture.folder.resolve("config/checkpoint.json")).map(_.toSeq)
     opened.close()
-    assertEquals(DiskFiles.read(fixture.folder.resolve("config/checkpoint.json")).map(_.toSeq), before)
+    assertEquals(
+      DiskFiles.read(fixture.folder.resolve("config/checkpoint.json")).map(_.toSeq),
+      before
+    )
     assertEquals(fixture.use(_.bodies("orders", 0)).head, "a")
   }
 }
@@ -233,7 +239,8 @@ final class LimitedDisk extends FileLayer {
     new MappedFile {
       override def bytes: java.nio.ByteBuffer = mapped.bytes
       override def force(from: Int, length: Int): Unit =
-        if (failsToForce) throw new IOException("Input/output error") else mapped.force(from, length)
+        if (failsToForce) throw new IOException("Input/output error")
+        else mapped.force(from, length)
     }
   }
   override def zero(file: Path, from: Int, until: Int): Unit = {
