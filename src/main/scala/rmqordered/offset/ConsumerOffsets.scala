@@ -111,7 +111,7 @@ final class ConsumerOffsets(file: SmallFile) {
       val end = maxOffset(key.queue)
       if (committed > end) {
         logger.warn(
-          "a committed offset beyond its queue is set back topic={} queue={} offset={} end={} group={}",
+          "a committed offset is beyond its queue topic={} queue={} offset={} end={} group={}",
           key.queue.topic,
           key.queue.queueId,
           committed,

@@ -137,8 +137,8 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
       val known = durableTo.fold("later files exist")(to => s"it is known to reach $to")
       throw new StoreError(
         s"The commit log file ${last.file} is damaged at byte ${scan.position} " +
-          s"(${scan.problem.getOrElse("no record")}) and $known; restore it from a backup or move " +
-          "it and the later files away."
+          s"(${scan.problem.getOrElse("no record")}) and $known; restore it from a backup or " +
+          "move it and the later files away."
       )
     }
   }

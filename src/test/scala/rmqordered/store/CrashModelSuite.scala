@@ -18,7 +18,7 @@ import rmqordered.util.ManualClock
  * `-Drmqordered.crashSeed=N` runs one seed.
  */
 class CrashModelSuite extends munit.FunSuite {
-  private val rounds: Int = Integer.getInteger("rmqordered.crashRounds", 600)
+  private val rounds: Int = Integer.getInteger("rmqordered.crashRounds", 400)
   private val oneSeed: Option[Long] =
     Option(java.lang.Long.getLong("rmqordered.crashSeed")).map(_.longValue)
 
@@ -219,9 +219,9 @@ object CrashRun {
     var scanned = 0L
 
     def ensureSeen(): Unit = {
-      assert(failures > 100, s"$failures power failures")
+      assert(failures > 50, s"$failures power failures")
       assert(cleanStops > 10, s"$cleanStops clean stops")
-      assert(retired > 50, s"$retired retentions")
+      assert(retired > 20, s"$retired retentions")
       assert(scanned > 1000, s"$scanned records read by recovery")
     }
   }
