@@ -33,11 +33,16 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) {
     }
   }
 
-  def add(hashes: Array[Int], commitLogOffset: Long): Unit =
-    hashes.foreach { hash =>
-      filling.head.add(hash, commitLogOffset)
-      if (filling.head.isFull) filling = filling.tail
+  def add(hashes: Array[Int], commitLogOffset: Long): Unit = {
+    // A loop, not foreach: this runs for every message and must not box.
+    var i = 0
+    while (i < hashes.length) {
+      val table = filling.head
+      table.add(hashes(i), commitLogOffset)
+      if (table.isFull) filling = filling.tail
+      i += 1
     }
+  }
 
   /** Calls `visit` with the places of messages that may have the key, newest first. */
   def lookUp(hash: Int)(visit: Long => Boolean): Unit = {
