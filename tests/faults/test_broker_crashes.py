@@ -101,6 +101,7 @@ def kill_under_load(broker: EmbeddedBroker, round_number: int, moment: int) -> l
     return producers
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_what_was_acknowledged_survives_kills_under_load(tmp_path: Path, flush: str) -> None:
     moments = random.Random(SEED)

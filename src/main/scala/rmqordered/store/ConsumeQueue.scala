@@ -74,7 +74,8 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
   def ensureRoom(count: Int): Unit = {
     val endByte = (next + count) * UnitBytes
     var covered = segments.lastOption.fold(fileOf(next))(_.endOffset)
-    if (segments.isEmpty) files.createFolder(folder)
+    // Not forced under the append lock; `flush` does it before a checkpoint relies on the file.
+    if (segments.isEmpty) files.createFolder(folder, isForced = false)
     while (covered < endByte) {
       segments = segments :+ create(covered)
       covered = segments.last.endOffset

@@ -55,7 +55,8 @@ trait FileLayer {
   /** Names of what is in a folder; none when there is no such folder. */
   def list(folder: Path): Seq[String]
 
-  def createFolder(folder: Path): Unit
+  /** Makes a folder and those above it; unless `isForced`, the names must be forced later. */
+  def createFolder(folder: Path, isForced: Boolean = true): Unit
   def forceFolder(folder: Path): Unit
 
   /** Bytes that can still be written where the folder is. */
@@ -149,12 +150,12 @@ object DiskFiles extends FileLayer {
       } finally files.close()
     }
 
-  override def createFolder(folder: Path): Unit =
+  override def createFolder(folder: Path, isForced: Boolean): Unit =
     if (!Files.isDirectory(folder)) {
       val parent = folder.toAbsolutePath.getParent
-      if (parent != null) createFolder(parent)
+      if (parent != null) createFolder(parent, isForced)
       Files.createDirectories(folder)
-      if (parent != null) forceFolder(parent)
+      if (parent != null && isForced) forceFolder(parent)
     }
 
   override def forceFolder(folder: Path): Unit = {

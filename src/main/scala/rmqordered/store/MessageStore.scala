@@ -331,7 +331,7 @@ final class MessageStore(
     // An append that got past the check still holds the lock; it is flushed below.
     appendLock.synchronized(())
     groupCommit.close()
-    try upkeep.checkpoint()
+    try upkeep.close()
     catch {
       case error: IOException =>
         logger.error("no checkpoint at the stop; the next start takes longer", error)

@@ -44,6 +44,7 @@ final class StoreUpkeep(
   private var last: Option[Checkpoint] = None
   private var beforeLast: Option[Checkpoint] = None
   private var isBroken = false
+  private var isClosed = false
   @volatile private var lowSpace: Option[String] = None
 
   /** Why the disk takes no more messages, if that is so. */
@@ -107,9 +108,15 @@ final class StoreUpkeep(
       last = Some(now)
     }
 
+  /** The last checkpoint; from here on the files are somebody else's. */
+  def close(): Unit = synchronized {
+    isClosed = true
+    checkpoint()
+  }
+
   /** Gives up segments that are too old or too many; gives how many. */
   def retire(): Int = synchronized {
-    val wanted = outdated()
+    val wanted = if (isClosed) Vector.empty else outdated()
     if (wanted.nonEmpty && wanted.last.endOffset > safeOffset) renewCheckpoints()
     val safe = wanted.takeWhile(_.endOffset <= safeOffset)
     safe.lastOption.foreach(newest => giveUp(newest.endOffset))

@@ -41,7 +41,7 @@ final class SimulatedDisk(random: Random, sectorBytes: Int = 512) extends FileLa
     unsettledNames.foreach(path => if (random.nextBoolean()) settleName(path))
     names = platterNames
     // A name that came back brings its folder with it.
-    names.keys.foreach(path => createFolder(path.getParent))
+    names.keys.foreach(path => createFolder(path.getParent, isForced = true))
     inodes.foreach { inode =>
       settleSome(inode)
       inode.forgetCache()
@@ -174,9 +174,9 @@ final class SimulatedDisk(random: Random, sectorBytes: Int = 512) extends FileLa
   override def list(folder: Path): Seq[String] =
     (names.keys ++ folders).filter(_.getParent == folder).map(_.getFileName.toString).toSeq.distinct
 
-  override def createFolder(folder: Path): Unit = {
+  override def createFolder(folder: Path, isForced: Boolean): Unit = {
     folders += folder
-    if (folder.getParent != null) createFolder(folder.getParent)
+    if (folder.getParent != null) createFolder(folder.getParent, isForced)
   }
 
   override def forceFolder(folder: Path): Unit = operation(()) {

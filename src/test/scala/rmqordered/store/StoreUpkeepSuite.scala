@@ -259,7 +259,8 @@ final class LimitedDisk extends FileLayer {
   override def deleteTree(root: Path): Unit = DiskFiles.deleteTree(root)
   override def exists(path: Path): Boolean = DiskFiles.exists(path)
   override def list(folder: Path): Seq[String] = DiskFiles.list(folder)
-  override def createFolder(folder: Path): Unit = DiskFiles.createFolder(folder)
+  override def createFolder(folder: Path, isForced: Boolean): Unit =
+    DiskFiles.createFolder(folder, isForced)
   override def forceFolder(folder: Path): Unit = DiskFiles.forceFolder(folder)
   override def usableBytes(folder: Path): Long = usable
   override def lock(file: Path): Option[AutoCloseable] = DiskFiles.lock(file)
