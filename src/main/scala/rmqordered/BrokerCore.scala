@@ -46,6 +46,7 @@ final class BrokerCore(
   )
   private val kv = new KvTable(directory.table("kvConfig"))
   private val offsets = new ConsumerOffsets(directory.table("consumerOffset"))
+  offsets.clampTo(store.maxOffset)
   private val groups = new SubscriptionGroups(
     directory.table("subscriptionGroup"),
     config(Settings.autoCreateSubscriptionGroup)
@@ -103,7 +104,10 @@ final class BrokerCore(
     PeriodicTask(ClientCallSweepMs, () => calls.expire()),
     PeriodicTask(DelayedDeliveryMs, () => levels.run()),
     PeriodicTask(DelayedDeliveryMs, () => timers.run()),
-    PeriodicTask(config(Settings.flushDelayOffsetInterval).toLong, () => flushDelays())
+    PeriodicTask(config(Settings.flushDelayOffsetInterval).toLong, () => flushDelays()),
+    PeriodicTask(config(Settings.checkpointIntervalMs).toLong, () => store.checkpoint()),
+    PeriodicTask(DiskCheckMs, () => store.checkDisk()),
+    PeriodicTask(RetentionMs, () => { val _ = store.retire() })
   )
 
   /** Answers waiting polls and lets no more wait. */
@@ -160,7 +164,8 @@ final class BrokerCore(
       lock = new LockHandler(locks, clock),
       group = new GroupHandler(GroupTables(groups, consumers, producers, offsets, store), identity),
       runtime = new RuntimeHandler(identity, clock),
-      stream = new StreamHandler(store)
+      stream = new StreamHandler(store),
+      query = new QueryHandler(store)
     )
   }
 }
@@ -179,6 +184,11 @@ object BrokerCore {
 
   // RocketMQ's ScheduleMessageService looks as often.
   private val DelayedDeliveryMs = 100L
+
+  private val DiskCheckMs = 1000L
+
+  // RocketMQ 5.x cleanResourceInterval: 10 s.
+  private val RetentionMs = 10000L
 
   // RocketMQ's TopicConfig gives a topic without settings of its own 16 queues.
   private val ClusterTopicQueues = 16

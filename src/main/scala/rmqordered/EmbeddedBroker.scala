@@ -181,7 +181,8 @@ object EmbeddedBroker {
     )
 
   private def startTimer(tasks: Seq[PeriodicTask]): ScheduledExecutorService = {
-    val timer = Executors.newSingleThreadScheduledExecutor(daemon("rmq-ordered-timer"))
+    // Two threads: a checkpoint that waits for the disk must not hold up long polls and offsets.
+    val timer = Executors.newScheduledThreadPool(2, daemon("rmq-ordered-timer"))
     tasks.foreach { task =>
       timer.scheduleWithFixedDelay(
         () => guarded(task),

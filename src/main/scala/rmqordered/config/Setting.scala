@@ -76,6 +76,15 @@ object Setting {
       if number >= 0
     } yield number * unit
 
+  /** A whole number with a lower bound: sizes that do not fit an Int. */
+  def long(name: String, default: Long, min: Long, doc: String): Setting[Long] =
+    new Setting(
+      name,
+      default.toString,
+      doc,
+      text => text.toLongOption.filter(_ >= min).toRight(s"a whole number from $min on")
+    )
+
   def choice[T](name: String, default: T, doc: String)(choices: (String, T)*): Setting[T] =
     new Setting(
       name,

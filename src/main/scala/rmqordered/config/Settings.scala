@@ -1,35 +1,10 @@
 package rmqordered.config
 
-/** How a send is made durable before it is acknowledged. */
-sealed trait FlushDiskType
-
-object FlushDiskType {
-
-  /** Acknowledge after the bytes are on disk; concurrent sends share one flush. */
-  case object Sync extends FlushDiskType
-
-  /**
-   * Acknowledge after the bytes are in the page cache: safe against kill -9, not a power failure.
-   */
-  case object Async extends FlushDiskType
-}
-
-/** Whether connections are encrypted. */
-sealed trait TlsMode
-
-object TlsMode {
-  case object Disabled extends TlsMode
-
-  /** Whoever speaks TLS gets TLS, whoever does not is served too. */
-  case object Permissive extends TlsMode
-  case object Enforcing extends TlsMode
-}
-
 /**
  * Every setting of the broker. RocketMQ's own name is used where it has one for the same thing, so
  * that an operator can guess. `conf/broker.conf` lists the same names with the same defaults.
  */
-object Settings {
+object Settings extends SecuritySettings {
   private val KiB = 1024
   private val MiB = 1024 * KiB
 
@@ -112,6 +87,37 @@ object Settings {
       6000000,
       20 to 600000000,
       "Size of a consume queue file in bytes, a multiple of 20."
+    )
+  // RocketMQ: 72 hours too, but looked at once a day (deleteWhen); here all day.
+  val fileReservedTime: Setting[Int] =
+    Setting.int(
+      "fileReservedTime",
+      72,
+      1 to 876000,
+      "Hours that messages are kept; whole files go at once."
+    )
+  val maxCommitLogBytes: Setting[Long] =
+    Setting.long(
+      "maxCommitLogBytes",
+      0L,
+      0L,
+      "Bytes of commit log above which the oldest files go, however young; 0: no limit."
+    )
+  val minFreeDiskBytes: Setting[Long] =
+    Setting.long(
+      "minFreeDiskBytes",
+      64L * MiB,
+      0L,
+      "Free bytes of the disk below which sends are refused."
+    )
+  val messageIndexEnable: Setting[Boolean] =
+    Setting.flag("messageIndexEnable", true, "Index messages by key and id, for queries.")
+  val checkpointIntervalMs: Setting[Int] =
+    Setting.int(
+      "checkpointIntervalMs",
+      10000,
+      100 to 600000,
+      "Time between checkpoints: after a crash so much of the log is read again."
     )
   // RocketMQ 5.x RebalanceLockManager: 60 s. Must stay above the clients' 30 s of trust.
   val lockMaxLiveTimeMs: Setting[Int] =
@@ -228,37 +234,6 @@ object Settings {
       0 to 256,
       "Network threads; 0: one per processor, at least two."
     )
-  val aclFile: Setting[String] =
-    Setting.text(
-      "aclFile",
-      "",
-      "File with users and their permissions, as conf/acl.conf; empty: everybody may do everything."
-    )
-  val tlsMode: Setting[TlsMode] =
-    Setting.choice[TlsMode](
-      "tlsMode",
-      TlsMode.Disabled,
-      "TLS on the same port. disabled: plain only; permissive: both; enforcing: TLS only."
-    )(
-      "disabled" -> TlsMode.Disabled,
-      "permissive" -> TlsMode.Permissive,
-      "enforcing" -> TlsMode.Enforcing
-    )
-  val tlsCertPath: Setting[String] =
-    Setting.text(
-      "tlsCertPath",
-      "",
-      "PEM file with the broker's certificate and those that signed it."
-    )
-  val tlsKeyPath: Setting[String] =
-    Setting.text("tlsKeyPath", "", "PEM file with the broker's private key, in PKCS#8.")
-  val tlsClientCaPath: Setting[String] =
-    Setting.text(
-      "tlsClientCaPath",
-      "",
-      "PEM file with the authorities whose clients are let in; empty: no client certificate is " +
-        "asked for."
-    )
   val messageDelayLevel: Setting[Vector[Long]] =
     Setting.times(
       "messageDelayLevel",
@@ -313,6 +288,11 @@ object Settings {
     flushIntervalMs,
     mappedFileSizeCommitLog,
     mappedFileSizeConsumeQueue,
+    fileReservedTime,
+    maxCommitLogBytes,
+    minFreeDiskBytes,
+    messageIndexEnable,
+    checkpointIntervalMs,
     lockMaxLiveTimeMs,
     maxQueueLeases,
     maxSendStreams,

@@ -21,6 +21,7 @@ object AccessNeeds {
     case Code.PullMessage | Code.LitePullMessage | Code.QueryConsumerOffset |
         Code.UpdateConsumerOffset =>
       Seq(Need.member(call.text("consumerGroup")), consume(call.text("topic")))
+    case Code.QueryMessage => Seq(consume(call.text("topic")))
     case Code.ConsumerSendMsgBack => Seq(Need.member(call.text("group")))
     case Code.HeartBeat => heartbeat(call.jsonBody)
     case Code.UnregisterClient => call.optional("consumerGroup").map(Need.member).toSeq

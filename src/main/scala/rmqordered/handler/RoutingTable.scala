@@ -18,7 +18,8 @@ final case class Handlers(
     lock: LockHandler,
     group: GroupHandler,
     runtime: RuntimeHandler,
-    stream: StreamHandler
+    stream: StreamHandler,
+    query: QueryHandler
 )
 
 /** Which request goes where. What is not listed is answered "not supported". */
@@ -46,6 +47,8 @@ object RoutingTable {
     Code.GetSendStream -> Route(NetworkThread, h.stream.last),
     Code.PullMessage -> Route(NetworkThread, h.pull.pull),
     Code.LitePullMessage -> Route(NetworkThread, h.pull.pull),
+    Code.QueryMessage -> Route(NetworkThread, h.query.byKey),
+    Code.ViewMessageById -> Route(NetworkThread, h.query.byOffset),
     Code.QueryConsumerOffset -> Route(NetworkThread, h.offset.query),
     Code.UpdateConsumerOffset -> Route(NetworkThread, h.offset.update),
     Code.GetMaxOffset -> Route(NetworkThread, h.offset.max),

@@ -14,7 +14,8 @@ final class LeaseFile(file: SmallFile) {
   def name: String = file.name
 
   def load(): Map[LeaseKey, RecordedLease] =
-    Json.read(file).fold(Map.empty[LeaseKey, RecordedLease]) { root =>
+    // An older version would give epochs out twice, so a damaged file stops the broker.
+    Json.readStrictly(file).fold(Map.empty[LeaseKey, RecordedLease]) { root =>
       root
         .path("leases")
         .elements()

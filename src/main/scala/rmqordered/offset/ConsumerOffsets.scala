@@ -128,9 +128,48 @@ final class ConsumerOffsets(file: SmallFile) {
       val _ = queues.put(key.queue.queueId.toString, queueOffset.longValue)
     }
 
+  /**
+   * Takes back offsets beyond the end of their queues, pending resets too: with asynchronous flush
+   * a power failure may have taken messages that were consumed already, and others will get those
+   * offsets.
+   */
+  def clampTo(maxOffset: QueueKey => Long): Unit = {
+    clamp(table, maxOffset)
+    clamp(resets, maxOffset)
+  }
+
+  private def clamp(
+      offsets: ConcurrentHashMap[OffsetKey, java.lang.Long],
+      maxOffset: QueueKey => Long
+  ): Unit =
+    offsets.forEach { (key, committed) =>
+      val end = maxOffset(key.queue)
+      if (committed > end) {
+        logger.warn(
+          "a committed offset is beyond its queue topic={} queue={} offset={} end={} group={}",
+          key.queue.topic,
+          key.queue.queueId,
+          committed,
+          end,
+          key.group
+        )
+        offsets.put(key, end)
+        changed = true
+      }
+    }
+
+  // Without offsets groups repeat messages; that is better than a broker that does not start.
+  private def readRoot(): Option[ObjectNode] =
+    try Json.read(file)
+    catch {
+      case error: IOException =>
+        logger.error("the committed offsets are lost, groups start anew file={}", file.name, error)
+        None
+    }
+
   private def load(name: String): Map[OffsetKey, java.lang.Long] = {
     val loaded = for {
-      root <- Json.read(file).iterator
+      root <- readRoot().iterator
       entry <- root.path(name).properties().asScala.iterator
       separator = entry.getKey.indexOf(Separator.toInt)
       if separator > 0

@@ -4,6 +4,7 @@ package rmqordered.protocol
 object RequestCode {
   val SendMessage = 10
   val PullMessage = 11
+  val QueryMessage = 12
   val QueryConsumerOffset = 14
   val UpdateConsumerOffset = 15
   val UpdateAndCreateTopic = 17
@@ -13,6 +14,7 @@ object RequestCode {
   val GetMaxOffset = 30
   val GetMinOffset = 31
   val GetEarliestMsgStoreTime = 32
+  val ViewMessageById = 33
   val HeartBeat = 34
   val UnregisterClient = 35
   val ConsumerSendMsgBack = 36

@@ -1,6 +1,5 @@
 package rmqordered.store
 
-import java.lang.invoke.VarHandle
 import java.nio.ByteBuffer
 import java.nio.file.Path
 
@@ -10,14 +9,15 @@ import rmqordered.protocol.{RecordContent, RecordEnvelope, RecordPosition, Store
 final class Appended(val offsets: Array[Long], val sizes: Array[Int])
 
 /**
- * All messages of the broker in the order of their arrival: records (`StoredRecord`) one after
- * another in segments of equal size. A record never spans two segments; the unused end of a segment
- * holds a filler `i32 size | i32 0xCBD43194`.
+ * All messages of the broker in the order of their arrival: the records (`StoredRecord`) of each
+ * append and its seal (`AppendSeal`), one append after another, in segments of equal size. An
+ * append never spans two segments; the unused end of a segment holds a filler
+ * `i32 size | i32 0xCBD43194`.
  *
- * Thread-safety: `append` by one thread at a time (the store's append lock); everything else by any
- * thread. After a crash `Recovery` cuts off what is not a whole record.
+ * Thread-safety: `append` and `retire` by one thread at a time (the store's append lock);
+ * everything else by any thread. After a crash `Recovery` cuts off what is not a whole append.
  */
-final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) {
+final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recovered: RecoveredLog) {
   import CommitLog._
 
   @volatile private var segments: Vector[MappedSegment] = recovered.segments
@@ -27,15 +27,17 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
   /** One past the last byte written. */
   def maxOffset: Long = end
 
-  def minOffset: Long = segments.headOption.fold(0L)(_.baseOffset)
+  def minOffset: Long = segments.headOption.fold(end)(_.baseOffset)
 
-  /** The largest append that fits a segment together with the filler after it. */
-  def maxAppendBytes: Int = segmentBytes - FillerBytes
+  /** The bytes of all segments, the unused ones at the end too. */
+  def sizeBytes: Long = segments.iterator.map(_.capacity.toLong).sum
+
+  /** The largest append that fits a segment together with its seal and the filler after it. */
+  def maxAppendBytes: Int = segmentBytes - AppendSeal.Bytes - FillerBytes
 
   /**
-   * Appends the records of one request, all or none: the first record's size is written last of
-   * all, so that a process killed in the middle leaves nothing that recovery would take for a
-   * record.
+   * Appends the records of one request, all or none: without a seal that matches there is no
+   * append.
    *
    * @throws java.io.IOException
    *   when there is no room on the disk; nothing is appended then
@@ -48,9 +50,9 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
   ): Appended = {
     val sizes = contents.iterator.map(StoredRecord.size(envelope, _)).toArray
     val total = sizes.sum
-    val segment = segmentWithRoom(total)
+    val segment = segmentWithRoom(total + AppendSeal.Bytes)
     val start = writePosition
-    segment.ensureAllocated(start + total + FillerBytes)
+    segment.ensureAllocated(start + total + AppendSeal.Bytes + FillerBytes)
     val offsets = new Array[Long](sizes.length)
     val target = segment.bytes.duplicate().position(start)
     var i = 0
@@ -59,13 +61,11 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
       offsets(i) = segment.baseOffset + at
       val position = RecordPosition(firstQueueOffset + i, offsets(i), storeTimestamp)
       StoredRecord.writeWithoutSize(target, envelope, content, position)
-      if (i > 0) target.putInt(at, sizes(i))
+      target.putInt(at, sizes(i))
       i += 1
     }
-    // Without the fence the compiler might move the size before the bytes it vouches for.
-    VarHandle.releaseFence()
-    target.putInt(start, sizes(0))
-    writePosition = start + total
+    AppendSeal.write(segment.bytes, start, start + total)
+    writePosition = start + total + AppendSeal.Bytes
     end = segment.baseOffset + writePosition
     new Appended(offsets, sizes)
   }
@@ -74,32 +74,17 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
     segments.lastOption match {
       case Some(last) if writePosition + bytes + FillerBytes <= last.capacity => last
       case Some(last) =>
-        finish(last)
-        addSegment(createSegment(last.baseOffset + last.capacity))
+        val next = createSegment(last.endOffset)
+        writeFiller(last)
+        addSegment(next)
       case None => addSegment(createSegment(end))
     }
 
-  /**
-   * Ends a segment with its filler and makes all of it durable, before the next one exists. So a
-   * segment that has a successor is whole, whatever happens; recovery relies on it.
-   */
-  private def finish(segment: MappedSegment): Unit = {
-    if (writePosition < segment.capacity) {
-      segment.ensureAllocated(segment.capacity)
-      segment.bytes.putInt(writePosition + StoredRecord.MagicAt, StoredRecord.MagicBlank)
-      VarHandle.releaseFence()
-      segment.bytes.putInt(writePosition, segment.capacity - writePosition)
-      writePosition = segment.capacity
-      end = segment.baseOffset + segment.capacity
-    }
-    segment.force(0, segment.capacity)
-  }
-
   private def createSegment(baseOffset: Long): MappedSegment = {
-    val segment = MappedSegment.open(folder, baseOffset, segmentBytes, AllocationStepBytes)
+    val segment = MappedSegment.open(files, folder, baseOffset, segmentBytes, AllocationStepBytes)
     segment.ensureAllocated(Math.min(segmentBytes, AllocationStepBytes))
     // The file's name must be as durable as the records that will be acknowledged in it.
-    AtomicFile.forceFolder(folder)
+    files.forceFolder(folder)
     segment
   }
 
@@ -110,21 +95,33 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
     segment
   }
 
-  /** The segment that holds an offset. */
+  // A segment that recovery found cut short may have no room for a filler; its end says enough.
+  private def writeFiller(segment: MappedSegment): Unit =
+    if (segment.capacity - writePosition >= FillerBytes) {
+      segment.ensureAllocated(writePosition + FillerBytes)
+      segment.bytes.putInt(writePosition + StoredRecord.MagicAt, StoredRecord.MagicBlank)
+      segment.bytes.putInt(writePosition, segment.capacity - writePosition)
+      ()
+    }
+
+  /** The segment that holds an offset; nothing when retention has taken it. */
   def segmentAt(offset: Long): Option[MappedSegment] = {
     val current = segments
-    val index = current.lastIndexWhere(_.baseOffset <= offset)
+    val index = MappedSegment.indexAt(current, offset)
     if (index < 0 || offset >= end) None
-    else Some(current(index)).filter(_.holds(offset))
+    else Some(current(index)).filter(segment => offset < segment.endOffset)
   }
 
-  /** When the record at an offset was stored. The offset must come from a consume queue. */
+  /** When the record at an offset was stored, or -1. The offset must come from a consume queue. */
   def storeTimestamp(offset: Long): Long =
-    segmentAt(offset).fold(-1L) { segment =>
-      val at = (offset - segment.baseOffset).toInt
-      val sysFlag = segment.bytes.getInt(at + StoredRecord.SysFlagAt)
-      segment.bytes.getLong(at + StoredRecord.storeTimestampAt(sysFlag))
-    }
+    segmentAt(offset).fold(-1L)(segment =>
+      timestampAt(segment, (offset - segment.baseOffset).toInt)
+    )
+
+  private def timestampAt(segment: MappedSegment, at: Int): Long = {
+    val sysFlag = segment.bytes.getInt(at + StoredRecord.SysFlagAt)
+    segment.bytes.getLong(at + StoredRecord.storeTimestampAt(sysFlag))
+  }
 
   /** A record's bytes, not copied. */
   def record(offset: Long, size: Int): Option[ByteBuffer] =
@@ -132,15 +129,33 @@ final class CommitLog(folder: Path, segmentBytes: Int, recovered: RecoveredLog) 
       segment.bytes.slice((offset - segment.baseOffset).toInt, size)
     }
 
+  /**
+   * Every segment but the last, which is never given up, with the time of the newest message in it.
+   */
+  def retirable: Vector[(MappedSegment, Long)] = {
+    val current = segments
+    // Store times never fall, so the first message of the next segment is at least as young.
+    current.zip(current.drop(1)).collect {
+      case (segment, next) if end > next.baseOffset => (segment, timestampAt(next, 0))
+    }
+  }
+
+  /** Forgets the segments below an offset and gives them; their files are still there. */
+  def retire(below: Long): Vector[MappedSegment] = {
+    val (gone, kept) = segments.partition(_.endOffset <= below)
+    segments = kept
+    gone
+  }
+
   /** Makes the bytes of a range of offsets durable. */
-  def force(from: Long, to: Long): Unit =
-    segments.reverseIterator
-      .takeWhile(segment => segment.baseOffset + segment.capacity > from)
-      .foreach { segment =>
-        val start = Math.max(from - segment.baseOffset, 0L)
-        val stop = Math.min(to - segment.baseOffset, segment.capacity.toLong)
-        if (start < stop) segment.force(start.toInt, stop.toInt)
-      }
+  def force(from: Long, to: Long): Unit = {
+    val current = segments
+    current.drop(Math.max(MappedSegment.indexAt(current, from), 0)).foreach { segment =>
+      val start = Math.max(from - segment.baseOffset, 0L)
+      val stop = Math.min(to - segment.baseOffset, segment.capacity.toLong)
+      if (start < stop) segment.force(start.toInt, stop.toInt)
+    }
+  }
 }
 
 object CommitLog {
@@ -149,7 +164,6 @@ object CommitLog {
   val FillerBytes = 8
 
   // Disk space is claimed in steps of this size: large enough to be rare, small enough that a
-  // broker
-  // with three messages does not write a whole segment.
+  // broker with three messages does not write a whole segment.
   val AllocationStepBytes: Int = 1 << 20
 }

@@ -1,6 +1,6 @@
 package rmqordered.store
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
 /**
  * The index of one queue: unit n says where the queue's message n is in the commit log.
@@ -12,19 +12,24 @@ import java.nio.file.{Files, Path}
  * A unit is written by `append` and becomes visible to readers by `publish`: with synchronous flush
  * a message must not be read before it is durable, or a consumer could be ahead of what survives.
  *
- * Thread-safety: `ensureRoom` and `append` under the store's append lock, `publish` by whoever
- * makes messages durable; readers see units below `maxOffset` only. After a crash the queue is
- * rebuilt from the commit log.
+ * Thread-safety: `ensureRoom`, `append`, `startAt`, `resume` and `retire` under the store's append
+ * lock, `publish` by whoever makes messages durable, `flush` by the checkpoint; readers see units
+ * from `minOffset` to below `maxOffset` only. After a crash the units below the checkpoint are
+ * there, the others are written again from the commit log.
  */
-final class ConsumeQueue(folder: Path, segmentBytes: Int) {
+final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
   import ConsumeQueue._
 
   @volatile private var segments: Vector[MappedSegment] = Vector.empty
-  private var next: Long = 0L
+  @volatile private var min: Long = 0L
+  @volatile private var next: Long = 0L
   @volatile private var published: Long = 0L
+  // By the checkpoint's thread only: units below are on disk, and so are the names of files.
+  private var flushed: Long = 0L
+  private var namedUpTo: Long = -1L
 
-  /** First offset that can be read. Retention will raise it one day. */
-  def minOffset: Long = 0L
+  /** First offset that can be read. */
+  def minOffset: Long = min
 
   /** One past the last offset that can be read. */
   def maxOffset: Long = published
@@ -32,24 +37,70 @@ final class ConsumeQueue(folder: Path, segmentBytes: Int) {
   /** The offset the next message gets; ahead of `maxOffset` while messages wait for the disk. */
   def nextOffset: Long = next
 
+  /** Makes a queue without messages begin at an offset. */
+  def startAt(queueOffset: Long): Unit = {
+    segments = Vector.empty
+    min = queueOffset
+    next = queueOffset
+    published = queueOffset
+    flushed = queueOffset
+  }
+
+  /**
+   * Goes on with the files on disk, whose units below `queueOffset` were flushed.
+   *
+   * @return
+   *   why that is not possible
+   */
+  def resume(firstOffset: Long, queueOffset: Long): Option[String] = {
+    startAt(queueOffset)
+    min = firstOffset
+    if (firstOffset == queueOffset) None
+    else {
+      val wanted = Range.Long(fileOf(firstOffset), fileOf(queueOffset - 1) + 1, segmentBytes.toLong)
+      val bases = MappedSegment.list(files, folder).toSet
+      wanted.find(base => !bases.contains(base)).map(base => s"file $base is missing").orElse {
+        segments = wanted.map(open).toVector
+        segments.last.resumeAt((queueOffset * UnitBytes - segments.last.baseOffset).toInt)
+        namedUpTo = segments.last.baseOffset
+        segments.find(_.capacity != segmentBytes).map(s =>
+          s"file ${s.baseOffset} has ${s.capacity} bytes"
+        )
+      }
+    }
+  }
+
   /** Claims disk space for so many units, before the commit log is touched. */
   def ensureRoom(count: Int): Unit = {
     val endByte = (next + count) * UnitBytes
-    var covered = segments.lastOption.fold(0L)(last => last.baseOffset + last.capacity)
-    if (segments.isEmpty) Files.createDirectories(folder)
+    var covered = segments.lastOption.fold(fileOf(next))(_.endOffset)
+    // Not forced under the append lock; `flush` does it before a checkpoint relies on the file.
+    if (segments.isEmpty) files.createFolder(folder, isForced = false)
     while (covered < endByte) {
-      segments = segments :+ MappedSegment.open(folder, covered, segmentBytes, AllocationStepBytes)
-      covered = segments.last.baseOffset + segments.last.capacity
+      segments = segments :+ create(covered)
+      covered = segments.last.endOffset
     }
     val firstByte = next * UnitBytes
-    segments.drop((firstByte / segmentBytes).toInt).foreach { segment =>
+    segments.drop(MappedSegment.indexAt(segments, firstByte)).foreach { segment =>
       segment.ensureAllocated(Math.min(endByte - segment.baseOffset, segmentBytes.toLong).toInt)
     }
   }
 
+  private def open(base: Long): MappedSegment =
+    MappedSegment.open(files, folder, base, segmentBytes, AllocationStepBytes)
+
+  private def create(base: Long): MappedSegment = {
+    // Whatever has that name is older than the checkpoint and nobody's.
+    files.delete(folder.resolve(MappedSegment.fileName(base)))
+    open(base)
+  }
+
+  private def fileOf(queueOffset: Long): Long =
+    queueOffset * UnitBytes / segmentBytes * segmentBytes
+
   def append(commitLogOffset: Long, size: Int, tagsCode: Long): Unit = {
     val byte = next * UnitBytes
-    val segment = segments((byte / segmentBytes).toInt)
+    val segment = segments(index(segments, byte))
     val at = (byte - segment.baseOffset).toInt
     segment.bytes.putLong(at, commitLogOffset).putInt(at + 8, size).putLong(at + 12, tagsCode)
     next += 1
@@ -60,29 +111,74 @@ final class ConsumeQueue(folder: Path, segmentBytes: Int) {
     if (queueOffset > published) published = queueOffset
   }
 
-  def commitLogOffset(queueOffset: Long): Long =
-    at(queueOffset)((segment, i) => segment.bytes.getLong(i))
+  /** Where a message is, or -1 when retention has taken it. */
+  def commitLogOffset(queueOffset: Long): Long = {
+    var found = -1L
+    scan(queueOffset, queueOffset + 1) { (_, commitLogOffset, _, _) =>
+      found = commitLogOffset
+      false
+    }
+    found
+  }
 
   /**
    * Calls `visit(queueOffset, commitLogOffset, size, tagsCode)` until it returns false or `end`.
+   * Stops early when retention takes the units away meanwhile.
    */
   def scan(start: Long, end: Long)(visit: UnitVisitor): Unit = {
+    val current = segments
     var queueOffset = start
-    var goOn = true
+    var goOn = current.nonEmpty
     while (goOn && queueOffset < end) {
       val byte = queueOffset * UnitBytes
-      val segment = segments((byte / segmentBytes).toInt)
-      val at = (byte - segment.baseOffset).toInt
-      val units = segment.bytes
-      goOn = visit(queueOffset, units.getLong(at), units.getInt(at + 8), units.getLong(at + 12))
-      queueOffset += 1
+      val i = index(current, byte)
+      if (i < 0 || i >= current.length) goOn = false
+      else {
+        val segment = current(i)
+        val at = (byte - segment.baseOffset).toInt
+        val units = segment.bytes
+        goOn = visit(queueOffset, units.getLong(at), units.getInt(at + 8), units.getLong(at + 12))
+        queueOffset += 1
+      }
     }
   }
 
-  private def at[T](queueOffset: Long)(read: (MappedSegment, Int) => T): T = {
-    val byte = queueOffset * UnitBytes
-    val segment = segments((byte / segmentBytes).toInt)
-    read(segment, (byte - segment.baseOffset).toInt)
+  private def index(current: Vector[MappedSegment], byte: Long): Int =
+    Math.floorDiv(byte - current.head.baseOffset, segmentBytes.toLong).toInt
+
+  /**
+   * Gives up the units of messages below a commit log offset; gives the files not needed any more.
+   */
+  def retire(logMin: Long): Vector[MappedSegment] = {
+    var (low, high) = (min, next)
+    while (low < high) {
+      val middle = low + (high - low) / 2
+      if (commitLogOffset(middle) >= logMin) high = middle else low = middle + 1
+    }
+    min = low
+    val (gone, kept) = segments.partition(_.endOffset <= low * UnitBytes)
+    segments = kept
+    gone
+  }
+
+  /** Makes the units below `queueOffset` durable, and the names of the files they are in. */
+  def flush(queueOffset: Long): Unit = {
+    val current = segments
+    // A queue deleted and made again meanwhile is shorter than the caller thinks.
+    val upTo = Math.min(queueOffset, next)
+    if (upTo > flushed) {
+      val (from, to) = (flushed * UnitBytes, upTo * UnitBytes)
+      current.foreach { segment =>
+        val start = Math.max(from - segment.baseOffset, 0L)
+        val stop = Math.min(to - segment.baseOffset, segment.capacity.toLong)
+        if (start < stop) segment.force(start.toInt, stop.toInt)
+      }
+      flushed = upTo
+    }
+    if (current.lastOption.exists(_.baseOffset > namedUpTo) && files.exists(folder)) {
+      Seq(folder, folder.getParent, folder.getParent.getParent).foreach(files.forceFolder)
+      namedUpTo = current.last.baseOffset
+    }
   }
 }
 

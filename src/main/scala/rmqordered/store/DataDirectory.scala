@@ -1,9 +1,7 @@
 package rmqordered.store
 
 import java.io.IOException
-import java.nio.channels.{FileChannel, FileLock, OverlappingFileLockException}
-import java.nio.file.StandardOpenOption.{CREATE, WRITE}
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
 /**
  * The folder that holds everything this broker keeps, owned by one broker at a time.
@@ -12,48 +10,42 @@ import java.nio.file.{Files, Path}
  * lock                    held (not just present) while a broker runs here
  * commitlog/              messages
  * consumequeue/TOPIC/ID/  index of each queue
- * config/NAME.json        topics, groups, offsets, leases, key-value pairs
+ * index/                  index by key
+ * config/NAME.json        topics, groups, offsets, leases, key-value pairs, the store's checkpoint
  * config/sendStreams.bin  the last stamps, as of an earlier end of the commit log
  * }}}
  */
-final class DataDirectory private (val path: Path, channel: FileChannel, lock: FileLock) {
+final class DataDirectory private (val path: Path, val files: FileLayer, lock: AutoCloseable) {
   val commitLog: Path = path.resolve("commitlog")
   val consumeQueues: Path = path.resolve("consumequeue")
+  val index: Path = path.resolve("index")
   private val config = path.resolve("config")
 
   /** A table's file. Names are this program's own, never a client's. */
   def table(name: String): AtomicFile = {
-    Files.createDirectories(config)
-    new AtomicFile(config.resolve(s"$name.json"))
+    files.createFolder(config)
+    new AtomicFile(config.resolve(s"$name.json"), files)
   }
 
   /** The snapshot of send streams. */
   def sendStreams: AtomicFile = {
-    Files.createDirectories(config)
-    new AtomicFile(config.resolve("sendStreams.bin"))
+    files.createFolder(config)
+    new AtomicFile(config.resolve("sendStreams.bin"), files)
   }
 
-  def close(): Unit = {
-    lock.release()
-    channel.close()
-  }
+  def close(): Unit = lock.close()
 }
 
 object DataDirectory {
 
   /** @throws StoreError when the folder cannot be made or another broker has it */
-  def open(path: Path): DataDirectory =
+  def open(path: Path, files: FileLayer = DiskFiles): DataDirectory =
     try {
-      Files.createDirectories(path)
-      val channel = FileChannel.open(path.resolve("lock"), CREATE, WRITE)
-      val lock =
-        try channel.tryLock()
-        catch { case _: OverlappingFileLockException => null }
-      if (lock == null) {
-        channel.close()
+      files.createFolder(path)
+      val lock = files.lock(path.resolve("lock")).getOrElse {
         throw new StoreError(s"The data directory $path is in use by another broker.")
       }
-      new DataDirectory(path, channel, lock)
+      new DataDirectory(path, files, lock)
     } catch {
       case error: IOException =>
         throw new StoreError(s"The data directory $path cannot be used: $error.", error)

@@ -7,8 +7,8 @@ import org.slf4j.LoggerFactory
 import rmqordered.config.FlushDiskType
 
 /**
- * Makes appends durable. One thread; while it flushes, further appends gather, and the next flush
- * serves them all (group commit).
+ * Makes appends durable. One thread (or, without `background`, whoever calls `runOnce`); while it
+ * flushes, further appends gather, and the next flush serves them all (group commit).
  *
  * With synchronous flush `done` is called after the bytes are on disk, in the order of the appends;
  * with asynchronous flush at once, and the disk follows every `intervalMs`.
@@ -16,10 +16,16 @@ import rmqordered.config.FlushDiskType
  * A failed flush is final: after it nobody knows what is on disk, so nothing is acknowledged any
  * more until the broker is restarted and recovery has looked.
  */
-final class GroupCommit(log: CommitLog, mode: FlushDiskType, intervalMs: Int) {
+final class GroupCommit(
+    log: CommitLog,
+    mode: FlushDiskType,
+    intervalMs: Int,
+    background: Boolean = true
+) {
   import GroupCommit._
 
   private val lock = new ReentrantLock()
+  private val flushLock = new Object
   private val wakeUp = lock.newCondition()
   private var waiting = Vector.empty[Option[Throwable] => Unit]
   private var closing = false
@@ -29,7 +35,7 @@ final class GroupCommit(log: CommitLog, mode: FlushDiskType, intervalMs: Int) {
 
   private val thread = new Thread(() => run(), "rmq-ordered-flush")
   thread.setDaemon(true)
-  thread.start()
+  if (background) thread.start()
 
   /** Why nothing can be acknowledged any more, if that is so. */
   def failed: Option[Throwable] = failure
@@ -57,7 +63,25 @@ final class GroupCommit(log: CommitLog, mode: FlushDiskType, intervalMs: Int) {
       closing = true
       wakeUp.signal()
     } finally lock.unlock()
-    thread.join()
+    if (background) thread.join() else runOnce()
+  }
+
+  /** Flushes now and answers whoever waits. */
+  def runOnce(): Unit = {
+    val batch = takeWaiting()
+    flush()
+    batch.foreach(notify)
+  }
+
+  /**
+   * Makes everything appended so far durable.
+   *
+   * @return
+   *   why that is not possible, now or since an earlier failure
+   */
+  def flushNow(): Option[Throwable] = {
+    flush()
+    failure
   }
 
   private def run(): Unit = {
@@ -80,13 +104,21 @@ final class GroupCommit(log: CommitLog, mode: FlushDiskType, intervalMs: Int) {
             val _ = wakeUp.await(intervalMs.toLong, java.util.concurrent.TimeUnit.MILLISECONDS)
           }
       }
-      val batch = waiting
-      waiting = Vector.empty
-      (batch, closing)
+      (takeWaiting(), closing)
     } finally lock.unlock()
   }
 
-  private def flush(): Unit =
+  private def takeWaiting(): Vector[Option[Throwable] => Unit] = {
+    lock.lock()
+    try {
+      val batch = waiting
+      waiting = Vector.empty
+      batch
+    } finally lock.unlock()
+  }
+
+  // One at a time: a checkpoint flushes too, and an error must not get lost between the two.
+  private def flush(): Unit = flushLock.synchronized {
     if (failure.isEmpty)
       try {
         val end = log.maxOffset
@@ -98,6 +130,7 @@ final class GroupCommit(log: CommitLog, mode: FlushDiskType, intervalMs: Int) {
           failure = Some(error)
           logger.error("flushing the commit log failed; sends are refused until a restart", error)
       }
+  }
 
   private def notify(done: Option[Throwable] => Unit): Unit =
     try done(failure)

@@ -1,35 +1,46 @@
 package rmqordered.store
 
-import java.util.concurrent.ConcurrentHashMap
+import java.io.IOException
+
+import scala.annotation.tailrec
 
 import rmqordered.model.{MessageFilter, QueueKey}
-import rmqordered.protocol.{MessageProperties, RecordReader}
+import rmqordered.protocol.{MessageProperties, RecordReader, StoredRecord}
 
 /**
- * Reads queues: their messages, where they begin and end, what was stored when.
+ * Reads queues: their messages, where they begin and end, what was stored when. Retention may take
+ * messages while they are read; a reader then sees the queue as it is afterwards.
  *
  * Thread-safe; takes no lock.
  */
-final class MessageReader(log: CommitLog, queues: ConcurrentHashMap[QueueKey, ConsumeQueue]) {
+final class MessageReader(log: CommitLog, queues: QueueTable) {
 
   /** Reads messages of a queue. An unknown queue is an empty one. */
+  @tailrec
   def read(key: QueueKey, request: ReadRequest): ReadResult = {
     val start = request.startOffset
-    Option(queues.get(key)) match {
-      case None => ReadResult(ReadStatus.NoMessageInQueue, 0L, 0L, 0L, LogSlices.empty)
+    val answer = queues.get(key) match {
+      case None =>
+        Some(ReadResult(ReadStatus.NoMessageInQueue, 0L, 0L, 0L, LogSlices.empty))
       case Some(queue) =>
         val (min, max) = (queue.minOffset, queue.maxOffset)
         def empty(status: ReadStatus, next: Long) =
-          ReadResult(status, next, min, max, LogSlices.empty)
+          Some(ReadResult(status, next, min, max, LogSlices.empty))
         if (max == 0) empty(ReadStatus.NoMessageInQueue, 0L)
         else if (start < min) empty(ReadStatus.OffsetTooSmall, min)
         else if (start == max) empty(ReadStatus.OffsetOverflowOne, start)
         else if (start > max) empty(ReadStatus.OffsetOverflowBadly, max)
         else scan(queue, request, max)
     }
+    answer match {
+      case Some(result) => result
+      // Retention took the messages between the two looks; the queue's new minimum says so.
+      case None if minOffset(key) > start || queues.get(key).isEmpty => read(key, request)
+      case None => throw damagedUnit(start, "outside the commit log")
+    }
   }
 
-  private def scan(queue: ConsumeQueue, request: ReadRequest, max: Long): ReadResult = {
+  private def scan(queue: ConsumeQueue, request: ReadRequest, max: Long): Option[ReadResult] = {
     val limits = request.limits
     val found = new LogSlices.Builder
     val scanEnd = Math.min(max, request.startOffset + limits.maxScan)
@@ -38,18 +49,47 @@ final class MessageReader(log: CommitLog, queues: ConcurrentHashMap[QueueKey, Co
     queue.scan(request.startOffset, scanEnd) { (queueOffset, commitLogOffset, size, tagsCode) =>
       val isFull = found.messageCount > 0 &&
         (found.messageCount >= limits.maxMessages || found.byteCount + size > limits.maxBytes)
-      if (!isFull) {
-        if (passes(request.filter, commitLogOffset, size, tagsCode)) {
-          segment = segmentFor(segment, commitLogOffset)
-          found.add(segment, (commitLogOffset - segment.baseOffset).toInt, size)
+      val isWanted = !isFull && passes(request.filter, commitLogOffset, size, tagsCode)
+      if (isWanted) segment = segmentFor(segment, commitLogOffset)
+      val goOn = !isFull && !(isWanted && segment == null)
+      if (goOn) {
+        if (isWanted) {
+          val at = (commitLogOffset - segment.baseOffset).toInt
+          ensureUnit(segment, at, queueOffset, size)
+          found.add(segment, at, size)
         }
         next = queueOffset + 1
       }
-      !isFull
+      goOn
     }
     val status = if (found.messageCount > 0) ReadStatus.Found else ReadStatus.NoMatchedMessage
-    ReadResult(status, next, queue.minOffset, max, found.result())
+    Option.when(next > request.startOffset)(ReadResult(
+      status,
+      next,
+      queue.minOffset,
+      max,
+      found.result()
+    ))
   }
+
+  // A queue file damaged while nobody looked must not make a pull serve anything but the message.
+  private def ensureUnit(segment: MappedSegment, at: Int, queueOffset: Long, size: Int): Unit = {
+    val isRight =
+      at + StoredRecord.MinBytes <= segment.capacity && segment.bytes.getInt(at) == size &&
+        segment.bytes.getLong(at + StoredRecord.QueueOffsetAt) == queueOffset
+    if (!isRight)
+      throw damagedUnit(queueOffset, s"at ${segment.baseOffset + at}, where no such message is")
+  }
+
+  private def damagedUnit(queueOffset: Long, where: String): IOException =
+    new IOException(
+      s"a consume queue is damaged: its unit $queueOffset points $where; " +
+        "stop the broker, delete the consumequeue folder and start it again"
+    )
+
+  private def segmentFor(current: MappedSegment, offset: Long): MappedSegment =
+    if (current != null && offset >= current.baseOffset && offset < current.endOffset) current
+    else log.segmentAt(offset).orNull
 
   private def passes(
       filter: MessageFilter,
@@ -57,23 +97,14 @@ final class MessageReader(log: CommitLog, queues: ConcurrentHashMap[QueueKey, Co
       size: Int,
       tagsCode: Long
   ): Boolean =
-    filter.matches(tagsCode) && (!filter.readsProperties || log.record(
-      commitLogOffset,
-      size
-    ).exists {
-      record => filter.matchesProperties(MessageProperties.decode(RecordReader.properties(record)))
-    })
-
-  private def segmentFor(current: MappedSegment, offset: Long): MappedSegment =
-    if (current != null && current.holds(offset)) current
-    else
-      log
-        .segmentAt(offset)
-        .getOrElse(throw new IllegalStateException(s"no commit log file holds offset $offset"))
+    filter.matches(tagsCode) &&
+      (!filter.readsProperties || log.record(commitLogOffset, size).exists { record =>
+        filter.matchesProperties(MessageProperties.decode(RecordReader.properties(record)))
+      })
 
   /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
   def hasMatch(key: QueueKey, start: Long, end: Long, filter: MessageFilter): Boolean =
-    Option(queues.get(key)).exists { queue =>
+    queues.get(key).exists { queue =>
       var found = false
       queue.scan(Math.max(start, queue.minOffset), Math.min(end, queue.maxOffset)) {
         (_, commitLogOffset, size, tagsCode) =>
@@ -83,19 +114,19 @@ final class MessageReader(log: CommitLog, queues: ConcurrentHashMap[QueueKey, Co
       found
     }
 
-  def minOffset(key: QueueKey): Long = Option(queues.get(key)).fold(0L)(_.minOffset)
+  def minOffset(key: QueueKey): Long = queues.get(key).fold(0L)(_.minOffset)
 
-  def maxOffset(key: QueueKey): Long = Option(queues.get(key)).fold(0L)(_.maxOffset)
+  def maxOffset(key: QueueKey): Long = queues.get(key).fold(0L)(_.maxOffset)
 
   /** When a message was stored, or nothing if the queue has no such message. */
   def storeTimestamp(key: QueueKey, queueOffset: Long): Option[Long] =
-    Option(queues.get(key))
+    queues.get(key)
       .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
       .map(queue => log.storeTimestamp(queue.commitLogOffset(queueOffset)))
 
   /** The offset a timestamp means. Store times never fall within a queue, hence a binary search. */
   def offsetByTime(key: QueueKey, timestamp: Long, boundary: TimeBoundary): Long =
-    Option(queues.get(key)).fold(0L) { queue =>
+    queues.get(key).fold(0L) { queue =>
       def storedAt(queueOffset: Long): Long = log.storeTimestamp(queue.commitLogOffset(queueOffset))
       val (min, max) = (queue.minOffset, queue.maxOffset)
       boundary match {

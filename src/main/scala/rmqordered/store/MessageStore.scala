@@ -1,25 +1,17 @@
 package rmqordered.store
 
 import java.io.IOException
-import java.nio.file.{Files, Path}
-import java.util.concurrent.ConcurrentHashMap
 
 import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.dedup._
 import rmqordered.model.{MessageFilter, QueueKey}
-import rmqordered.protocol.{
-  DecodedRecord,
-  RecordContent,
-  RecordEnvelope,
-  RecordReader,
-  StoredRecord
-}
+import rmqordered.protocol.{DecodedRecord, RecordContent, RecordEnvelope, StoredRecord}
 import rmqordered.util.Clock
 
 /**
- * Messages: the commit log, the queues over it, and their recovery.
+ * Messages: the commit log, the queues and the key index over it.
  *
  * Invariants: a queue's offsets are dense; unit n of a queue points at a record that says it is
  * message n of that queue; a message is readable only when it is as durable as configured.
@@ -29,70 +21,72 @@ import rmqordered.util.Clock
  *
  * @param onArrival
  *   called after new messages of a queue became readable, by the thread that made them so
+ * @param followers
+ *   are brought up to date before the store is made, and written with each checkpoint
+ * @param background
+ *   whether a thread flushes; without one the caller does, with `flush`
  */
 final class MessageStore(
     directory: DataDirectory,
     config: BrokerConfig,
     val topics: TopicTable,
     clock: Clock,
-    onArrival: QueueKey => Unit
+    onArrival: QueueKey => Unit,
+    background: Boolean = true,
+    indexShape: IndexShape = KeyIndex.DefaultShape,
+    followers: Seq[LogFollower] = Nil
 ) {
   import MessageStore._
 
-  private val queues = new ConcurrentHashMap[QueueKey, ConsumeQueue]()
   private val appendLock = new Object
-  private var lastStoreTimestamp = 0L
   private val streams = new SendStreams(directory.sendStreams, config(Settings.maxSendStreams))
-  private val log = recover()
+  private val allFollowers = followers :+ new StreamFollower(streams)
+  private val parts = new StoreOpening(
+    directory,
+    config,
+    topics,
+    StoreUpkeep.readCheckpoint(directory),
+    indexShape,
+    allFollowers
+  ).open()
+  import parts.{index, log, queues}
+
+  private var lastStoreTimestamp = parts.storeTimestamp
   private val reader = new MessageReader(log, queues)
+  private val lookup = new MessageLookup(log, queues, index)
+  private val isIndexed = config(Settings.messageIndexEnable)
   private val groupCommit =
-    new GroupCommit(log, config(Settings.flushDiskType), config(Settings.flushIntervalMs))
+    new GroupCommit(
+      log,
+      config(Settings.flushDiskType),
+      config(Settings.flushIntervalMs),
+      background
+    )
+  private val upkeep =
+    new StoreUpkeep(
+      directory,
+      config,
+      clock,
+      parts,
+      groupCommit,
+      appendLock,
+      () => lastStoreTimestamp,
+      allFollowers
+    )
   @volatile private var closed = false
+  forgetLostStreams()
+  // Before the first append: from now on it is known what was on disk at least.
+  upkeep.checkpoint()
+  upkeep.checkDisk()
 
-  private def recover(): CommitLog = {
-    // The queues are an index of the log and are rebuilt from it: so they match it exactly.
-    deleteTree(directory.consumeQueues)
-    val segmentBytes = config(Settings.mappedFileSizeCommitLog)
-    val recovered = new Recovery(directory.commitLog, segmentBytes).run { record =>
-      val key = QueueKey(record.envelope.topic, record.envelope.queueId)
-      ensureTopicsKnown()
-      if (topics.isAlive(key.topic, record.position.commitLogOffset)) {
-        val queue = queueOf(key)
-        ensureDense(key, queue.nextOffset, record.position.queueOffset)
-        queue.ensureRoom(1)
-        queue.append(record.position.commitLogOffset, record.size, record.content.tagsCode)
-        queue.publish(queue.nextOffset)
-        streams.observe(record)
-      }
-    }
-    topics.lowerTombstones(recovered.end)
-    recoverStreams(recovered.end)
-    lastStoreTimestamp = recovered.lastStoreTimestamp
-    new CommitLog(directory.commitLog, segmentBytes, recovered)
-  }
+  /** One past the last byte of the commit log. */
+  def logEnd: Long = log.maxOffset
 
-  private def recoverStreams(logEnd: Long): Unit = {
-    if (streams.validTo > logEnd) { // the log lost its end after the snapshot was made
-      streams.reset()
-      val again = new Recovery(directory.commitLog, config(Settings.mappedFileSizeCommitLog))
-      val _ = again.run(streams.observe)
-    }
-    streams.retain(topics.isAlive)
-  }
+  /** The newest store time given out. */
+  def lastStoreTime: Long = appendLock.synchronized(lastStoreTimestamp)
 
-  private def ensureTopicsKnown(): Unit =
-    if (topics.isEmpty)
-      throw new StoreError(
-        s"The commit log in ${directory.path} holds messages but its topic table is missing; " +
-          "restore config/topics.json."
-      )
-
-  private def ensureDense(key: QueueKey, expected: Long, found: Long): Unit =
-    if (expected != found)
-      throw new StoreError(
-        s"The commit log in ${directory.path} is damaged: queue $key goes on at offset $found " +
-          s"where $expected is expected."
-      )
+  /** How many records recovery had to read. */
+  def scannedRecords: Long = parts.scannedRecords
 
   /**
    * Appends one message, or a batch that lands in consecutive offsets of one queue, all or none.
@@ -102,8 +96,9 @@ final class MessageStore(
       done: AppendOutcome => Unit
   ): Unit =
     guarded(envelope, contents, done) {
-      val placed = appendLock.synchronized(place(envelope, contents))
       val key = QueueKey(envelope.topic, envelope.queueId)
+      val hashes = keyHashes(envelope, contents)
+      val placed = appendLock.synchronized(place(envelope, contents, hashes))
       whenReadable(key, placed.queue, placed.end)(
         done(AppendOutcome.Stored(placed.first, placed.offsets)),
         done
@@ -123,12 +118,14 @@ final class MessageStore(
     def failed(outcome: AppendOutcome): Unit = done(StampedOutcome.Failed(outcome))
     guarded(envelope, contents, failed) {
       val key = QueueKey(envelope.topic, envelope.queueId)
+      val hashes = keyHashes(envelope, contents)
       val judged = appendLock.synchronized {
         streams.judge(key, request) match {
           case refused: StampVerdict.Refused => Left(refused)
-          case StampVerdict.Duplicate(last) => Right((queueOf(key), last, contents.length))
+          case StampVerdict.Duplicate(last) =>
+            Right((queues.getOrCreate(key), last, contents.length))
           case StampVerdict.Append(landed) =>
-            val placed = place(envelope, contents.drop(landed))
+            val placed = place(envelope, contents.drop(landed), hashes.drop(landed))
             val last = streams.landed(key, request, landed, placed.first, placed.offsets)
             Right((placed.queue, last, landed))
         }
@@ -176,26 +173,10 @@ final class MessageStore(
 
   private def unavailable: Option[String] =
     if (closed) Some("the broker is stopping")
-    else groupCommit.failed.map(unflushed(_).reason)
+    else upkeep.refusal.orElse(groupCommit.failed.map(unflushed(_).reason))
 
   private def unflushed(error: Throwable): AppendOutcome.Unavailable =
     AppendOutcome.Unavailable(s"the commit log cannot be flushed: ${error.getMessage}")
-
-  /** Puts records at the end of the log and of their queue. Under the append lock. */
-  private def place(envelope: RecordEnvelope, contents: Vector[RecordContent]): Placed = {
-    val queue = queueOf(QueueKey(envelope.topic, envelope.queueId))
-    // Room for the index first: once the log has the records there is no way back.
-    queue.ensureRoom(contents.length)
-    lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
-    val first = queue.nextOffset
-    val appended = log.append(envelope, contents, first, lastStoreTimestamp)
-    var i = 0
-    contents.foreach { content =>
-      queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
-      i += 1
-    }
-    Placed(queue, first, appended.offsets)
-  }
 
   private def whenReadable(key: QueueKey, queue: ConsumeQueue, end: Long)(
       done: => Unit,
@@ -208,30 +189,57 @@ final class MessageStore(
       done
   }
 
+  /** Puts records at the end of the log, of their queue and of the index. Under the append lock. */
+  private def place(
+      envelope: RecordEnvelope,
+      contents: Vector[RecordContent],
+      hashes: Array[Array[Int]]
+  ): Placed = {
+    val queue = queues.getOrCreate(QueueKey(envelope.topic, envelope.queueId))
+    // Room for the indexes first: once the log has the records there is no way back.
+    queue.ensureRoom(contents.length)
+    index.ensureRoom(hashes.iterator.map(_.length).sum, log.maxOffset)
+    lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
+    val first = queue.nextOffset
+    val appended = log.append(envelope, contents, first, lastStoreTimestamp)
+    var i = 0
+    contents.foreach { content =>
+      queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
+      if (isIndexed) index.add(hashes(i), appended.offsets(i))
+      i += 1
+    }
+    Placed(queue, first, appended.offsets)
+  }
+
+  private def keyHashes(
+      envelope: RecordEnvelope,
+      contents: Vector[RecordContent]
+  ): Array[Array[Int]] =
+    if (!isIndexed) Array.empty
+    else contents.iterator.map(c => MessageKeys.hashes(envelope.topicBytes, c.properties)).toArray
+
   /** Reads messages of a queue. An unknown queue is an empty one. */
   def read(key: QueueKey, request: ReadRequest): ReadResult = reader.read(key, request)
+
+  /** The message at a place in the commit log, if one that can be read starts exactly there. */
+  def messageAt(commitLogOffset: Long): Option[LogSlices] = lookup.messageAt(commitLogOffset)
+
+  /** The same, taken apart. */
+  def recordAt(commitLogOffset: Long): Option[DecodedRecord] = lookup.recordAt(commitLogOffset)
+
+  /** One message of a queue, taken apart. */
+  def record(key: QueueKey, queueOffset: Long): Option[DecodedRecord] =
+    queues
+      .get(key)
+      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
+      .flatMap(queue => recordAt(queue.commitLogOffset(queueOffset)))
+
+  /** Messages of a topic by key, newest first. */
+  def query(query: KeyQuery): LogSlices = lookup.query(query)
 
   /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
   def hasMatch(key: QueueKey, start: Long, end: Long, filter: MessageFilter): Boolean =
     reader.hasMatch(key, start, end, filter)
-
-  /** One message of a queue, taken apart. */
-  def record(key: QueueKey, queueOffset: Long): Option[DecodedRecord] =
-    Option(queues.get(key))
-      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
-      .flatMap(queue => recordAt(queue.commitLogOffset(queueOffset)))
-
-  /** The message at a place in the commit log; clients name such places, right or wrong. */
-  def recordAt(commitLogOffset: Long): Option[DecodedRecord] =
-    log.segmentAt(commitLogOffset).flatMap { segment =>
-      RecordReader.read(segment.bytes, (commitLogOffset - segment.baseOffset).toInt) match {
-        case RecordReader.Found(record)
-            if record.position.commitLogOffset == commitLogOffset &&
-              topics.isAlive(record.envelope.topic, commitLogOffset) =>
-          Some(record)
-        case _ => None
-      }
-    }
 
   def minOffset(key: QueueKey): Long = reader.minOffset(key)
 
@@ -249,9 +257,31 @@ final class MessageStore(
   def deleteTopic(topic: String): Unit = appendLock.synchronized {
     topics.remove(topic, log.maxOffset)
     streams.forget(topic)
-    queues.keySet().removeIf(_.topic == topic)
-    deleteTree(directory.consumeQueues.resolve(topic))
+    queues.removeTopic(topic)
   }
+
+  /** A stream is remembered as long as its last message: not beyond its topic or retention. */
+  private def forgetLostStreams(): Unit = appendLock.synchronized {
+    streams.retain((topic, at) => at >= log.minOffset && topics.isAlive(topic, at))
+  }
+
+  /** Periodic: records up to where everything is on disk, so that recovery can start there. */
+  def checkpoint(): Unit = if (!closed) upkeep.checkpoint()
+
+  /** Periodic: gives up messages that are too old or too many; gives the number of files. */
+  def retire(): Int =
+    if (closed) 0
+    else {
+      val files = upkeep.retire()
+      if (files > 0) forgetLostStreams()
+      files
+    }
+
+  /** Periodic: looks whether the disk has room for further messages. */
+  def checkDisk(): Unit = upkeep.checkDisk()
+
+  /** Without background threads: flushes and answers whoever waits. */
+  def flush(): Unit = groupCommit.runOnce()
 
   /** Flushes and refuses further appends. */
   def close(): Unit = {
@@ -259,34 +289,19 @@ final class MessageStore(
     // An append that got past the check still holds the lock; it is flushed below.
     appendLock.synchronized(())
     groupCommit.close()
-    // Only after everything was flushed: a snapshot must not know more than the log.
-    if (groupCommit.failed.isEmpty) streams.save(streams.freeze(log.maxOffset))
+    try upkeep.close()
+    catch {
+      case error: IOException =>
+        logger.error("no checkpoint at the stop; the next start takes longer", error)
+    }
   }
-
-  private def queueOf(key: QueueKey): ConsumeQueue =
-    queues.computeIfAbsent(
-      key,
-      _ => {
-        val folder = directory.consumeQueues.resolve(key.topic).resolve(key.queueId.toString)
-        new ConsumeQueue(folder, config(Settings.mappedFileSizeConsumeQueue))
-      }
-    )
 }
 
 object MessageStore {
+  private val logger = LoggerFactory.getLogger(classOf[MessageStore])
 
   /** Where the records of one append went. */
   private final case class Placed(queue: ConsumeQueue, first: Long, offsets: Array[Long]) {
     def end: Long = first + offsets.length
   }
-
-  private val logger = LoggerFactory.getLogger(classOf[MessageStore])
-
-  private def deleteTree(root: Path): Unit =
-    if (Files.exists(root)) {
-      val paths = Files.walk(root)
-      try
-        paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
-      finally paths.close()
-    }
 }

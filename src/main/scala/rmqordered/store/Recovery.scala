@@ -1,6 +1,6 @@
 package rmqordered.store
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
 import org.slf4j.LoggerFactory
 
@@ -12,112 +12,190 @@ final case class RecoveredLog(
     segments: Vector[MappedSegment],
     writePosition: Int,
     end: Long,
-    lastStoreTimestamp: Long
+    lastStoreTimestamp: Long,
+    scannedRecords: Long = 0L
 )
 
 /**
- * Brings the commit log back after a stop of any kind: reads every record, checks magic, lengths,
- * place and checksum, and cuts the last segment at the first record that is not whole.
+ * Brings the commit log back after a stop of any kind: from a given place on, reads append after
+ * append, believes those whose seal matches, and cuts the log at the first that does not. What was
+ * acknowledged was forced together with everything before it, so it is never behind such a place.
  *
- * Must not: throw away anything but the torn end of the last segment. A bad record with good
- * segments behind it is damage, not a torn write, and somebody has to look: the broker refuses to
- * start.
+ * Must not: throw away anything below `durableTo`, the checkpoint. There a bad append or a missing
+ * file is damage, not a torn write, and somebody has to look: the broker refuses to start. Without
+ * a checkpoint the same holds for everything with a file behind it.
  */
-final class Recovery(folder: Path, segmentBytes: Int) {
+final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableTo: Option[Long]) {
   import Recovery._
 
   private var lastStoreTimestamp = 0L
   private var records = 0L
 
-  /** Reads the log from its beginning and hands every good record to `visit`, in order. */
-  def run(visit: DecodedRecord => Unit): RecoveredLog = {
-    Files.createDirectories(folder)
-    val bases = MappedSegment.list(folder)
-    val segments = bases.map(openSegment)
-    ensureContiguous(segments)
-    segments.dropRight(1).foreach(segment => scanFull(segment, visit))
-    val recovered = segments.lastOption match {
-      case None => RecoveredLog(Vector.empty, 0, 0L, 0L)
-      case Some(last) => recoverLast(segments.dropRight(1), last, visit)
-    }
-    if (records > 0) logger.info("recovered records={} end={}", records, recovered.end)
+  /** Where the oldest file starts, if there is one. */
+  def minOffset: Option[Long] = MappedSegment.list(files, folder).headOption
+
+  /** Reads the log from an offset on and hands every good record to `visit`, in order. */
+  def run(from: Long)(visit: DecodedRecord => Unit): RecoveredLog = {
+    val all = MappedSegment.list(files, folder).map(openSegment)
+    val segments = contiguous(all)
+    val recovered =
+      if (segments.isEmpty) nothing(from) else scanFrom(all, segments, from, visit)
+    if (records > 0)
+      logger.info("recovered records={} from={} end={}", records, from, recovered.end)
     recovered
   }
 
-  private def openSegment(base: Long): MappedSegment =
-    MappedSegment.open(folder, base, segmentBytes, CommitLog.AllocationStepBytes)
-
-  private def ensureContiguous(segments: Vector[MappedSegment]): Unit =
-    segments.zip(segments.drop(1)).foreach { case (left, right) =>
-      val expected = left.baseOffset + left.capacity
-      if (right.baseOffset != expected)
-        throw new StoreError(
-          s"The commit log in $folder has a gap: a file at $expected is expected after " +
-            s"${left.baseOffset}, found ${right.baseOffset}."
-        )
-    }
-
-  private def scanFull(segment: MappedSegment, visit: DecodedRecord => Unit): Unit = {
-    val scan = scanSegment(segment, visit)
-    if (!scan.isFull) {
-      val file = folder.resolve(MappedSegment.fileName(segment.baseOffset))
-      val problem = scan.problem.getOrElse("no record")
+  private def nothing(from: Long): RecoveredLog = {
+    if (durableTo.exists(_ > 0))
       throw new StoreError(
-        s"The commit log file $file is damaged at byte ${scan.position} ($problem) and later " +
-          "files exist; restore it from a backup or move it and the later files away."
+        s"The commit log in $folder is gone, but the checkpoint says it reached ${durableTo.get}."
       )
-    }
-    segment.resumeAt(segment.capacity)
+    RecoveredLog(Vector.empty, 0, from, 0L)
   }
 
-  private def recoverLast(
-      before: Vector[MappedSegment],
-      last: MappedSegment,
+  private def openSegment(base: Long): MappedSegment =
+    MappedSegment.open(files, folder, base, segmentBytes, CommitLog.AllocationStepBytes)
+
+  /** The files up to the first gap. A gap in what is known to be on disk is damage. */
+  private def contiguous(segments: Vector[MappedSegment]): Vector[MappedSegment] = {
+    val gapAfter = segments.zip(segments.drop(1)).indexWhere { case (l, r) =>
+      r.baseOffset != l.endOffset
+    }
+    if (gapAfter < 0) segments
+    else {
+      val end = segments(gapAfter).endOffset
+      if (durableTo.forall(end < _))
+        throw new StoreError(
+          s"The commit log in $folder has a gap: a file at $end is expected, found " +
+            s"${segments(gapAfter + 1).baseOffset}."
+        )
+      segments.take(gapAfter + 1)
+    }
+  }
+
+  private def scanFrom(
+      all: Vector[MappedSegment],
+      segments: Vector[MappedSegment],
+      from: Long,
       visit: DecodedRecord => Unit
   ): RecoveredLog = {
-    val scan = scanSegment(last, visit)
-    scan.problem.foreach { problem =>
-      logger.warn(
-        "the commit log ends in a torn record, cutting it off file={} position={} problem={}",
-        MappedSegment.fileName(last.baseOffset),
-        scan.position,
-        problem
+    var index = MappedSegment.indexAt(segments, from)
+    if (index < 0 || from > segments(index).endOffset)
+      throw new StoreError(
+        s"The commit log in $folder reaches from ${segments.head.baseOffset} to at most " +
+          s"${segments.last.endOffset}; nothing is found at $from."
       )
+    segments.take(index).foreach(segment => segment.resumeAt(segment.capacity))
+    var scan = scanSegment(segments(index), (from - segments(index).baseOffset).toInt, visit)
+    while (scan.isFull && index + 1 < segments.length) {
+      segments(index).resumeAt(segments(index).capacity)
+      index += 1
+      scan = scanSegment(segments(index), 0, visit)
     }
-    // Always cut, torn or not: what lies behind the last record must be zero, on disk too, or a
-    // later
-    // crash could bring bytes of an unfinished append back to life.
-    if (!scan.isFull) MappedSegment.cut(folder, last.baseOffset, scan.position)
-    val reopened = openSegment(last.baseOffset)
-    reopened.resumeAt(scan.position)
-    val end = last.baseOffset + scan.position
-    RecoveredLog(before :+ reopened, scan.position, end, lastStoreTimestamp)
+    endAt(segments.take(index + 1), scan, all.drop(index + 1))
   }
 
-  private def scanSegment(segment: MappedSegment, visit: DecodedRecord => Unit): Scan = {
-    var position = 0
+  /** Makes the place where the scan stopped the end of the log. */
+  private def endAt(
+      segments: Vector[MappedSegment],
+      scan: Scan,
+      behind: Vector[MappedSegment]
+  ): RecoveredLog = {
+    val last = segments.last
+    val end = last.baseOffset + scan.position
+    ensureNotDamage(last, scan, behind)
+    val problem =
+      scan.problem.orElse(Option.when(behind.nonEmpty)(s"${behind.length} files behind the end"))
+    problem.foreach { what =>
+      logger.warn(
+        "the commit log ends in an unfinished append, cut off file={} position={} problem={}",
+        last.file.getFileName,
+        scan.position,
+        what
+      )
+    }
+    if (behind.nonEmpty) {
+      behind.reverse.foreach(segment => files.delete(segment.file))
+      files.forceFolder(folder)
+    }
+    // Always cut, torn or not: what lies behind the last append must be zero, on disk too, or
+    // a later crash could bring bytes of an unfinished append back to life.
+    if (!scan.isFull) files.cut(last.file, scan.position)
+    val reopened = openSegment(last.baseOffset)
+    reopened.resumeAt(scan.position)
+    RecoveredLog(segments.init :+ reopened, scan.position, end, lastStoreTimestamp, records)
+  }
+
+  private def ensureNotDamage(
+      last: MappedSegment,
+      scan: Scan,
+      behind: Vector[MappedSegment]
+  ): Unit = {
+    val end = last.baseOffset + scan.position
+    val isDamage = durableTo.fold(behind.nonEmpty)(end < _)
+    if (isDamage) {
+      val known = durableTo.fold("later files exist")(to => s"it is known to reach $to")
+      throw new StoreError(
+        s"The commit log file ${last.file} is damaged at byte ${scan.position} " +
+          s"(${scan.problem.getOrElse("no record")}) and $known; restore it from a backup or " +
+          "move it and the later files away."
+      )
+    }
+  }
+
+  private def scanSegment(
+      segment: MappedSegment,
+      start: Int,
+      visit: DecodedRecord => Unit
+  ): Scan = {
+    var position = start
     var result: Option[Scan] = None
     while (result.isEmpty) {
-      RecordReader.read(segment.bytes, position) match {
-        case RecordReader.Found(record) =>
-          misplaced(record, segment.baseOffset + position) match {
-            case Some(problem) => result = Some(Scan(position, isFull = false, Some(problem)))
-            case None =>
-              records += 1
-              lastStoreTimestamp = Math.max(lastStoreTimestamp, record.position.storeTimestamp)
-              visit(record)
-              position += record.size
+      AppendSeal.check(segment.bytes, position) match {
+        case AppendSeal.Whole(sealAt) =>
+          readAppend(segment, position, sealAt) match {
+            case Left(problem) => result = Some(Scan(position, isFull = false, Some(problem)))
+            case Right(found) =>
+              found.foreach(accept(_, visit))
+              position = sealAt + AppendSeal.Bytes
           }
-        case RecordReader.Blank(size) =>
+        case AppendSeal.Filler(size) =>
           val isFull = position + size == segment.capacity
           val problem = Option.unless(isFull)(s"filler of $size bytes")
           result = Some(Scan(if (isFull) segment.capacity else position, isFull, problem))
-        case RecordReader.Nothing => result = Some(Scan(position, isFull = false, None))
-        case RecordReader.Bad(reason) =>
-          result = Some(Scan(position, isFull = false, Some(reason)))
+        case AppendSeal.Nothing => result = Some(Scan(position, isFull = false, None))
+        case AppendSeal.Torn(reason) => result = Some(Scan(position, isFull = false, Some(reason)))
       }
     }
     result.get
+  }
+
+  private def accept(record: DecodedRecord, visit: DecodedRecord => Unit): Unit = {
+    records += 1
+    lastStoreTimestamp = Math.max(lastStoreTimestamp, record.position.storeTimestamp)
+    visit(record)
+  }
+
+  /** The records of a sealed append, each checked for itself. */
+  private def readAppend(
+      segment: MappedSegment,
+      start: Int,
+      sealAt: Int
+  ): Either[String, Vector[DecodedRecord]] = {
+    val found = Vector.newBuilder[DecodedRecord]
+    var at = start
+    var problem: Option[String] = None
+    while (at < sealAt && problem.isEmpty) {
+      RecordReader.read(segment.bytes, at) match {
+        case RecordReader.Found(record) =>
+          problem = misplaced(record, segment.baseOffset + at)
+          found += record
+          at += record.size
+        case RecordReader.Bad(reason) => problem = Some(reason)
+        case RecordReader.Blank(_) | RecordReader.Nothing => problem = Some("no record")
+      }
+    }
+    problem.toLeft(found.result())
   }
 
   private def misplaced(record: DecodedRecord, expected: Long): Option[String] =
@@ -125,7 +203,6 @@ final class Recovery(folder: Path, segmentBytes: Int) {
       .when(record.position.commitLogOffset != expected)(
         s"the record says it is at ${record.position.commitLogOffset}, found at $expected"
       )
-      // The checksum covers the body only; a name that could never have been stored is damage too.
       .orElse(Names.topicProblem(record.envelope.topic))
 }
 

@@ -18,4 +18,10 @@ trait SmallFile {
    * throws, either the old or the new content is there, never a mixture.
    */
   def replace(content: Array[Byte]): Unit
+
+  /** The content before the last replacement, where it is kept. */
+  def readPrevious(): Option[Array[Byte]] = None
+
+  /** Makes the previous content the current one, and puts a damaged one aside. */
+  def restorePrevious(): Unit = ()
 }

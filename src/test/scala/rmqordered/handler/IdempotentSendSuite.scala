@@ -127,6 +127,14 @@ class IdempotentSendSuite extends BrokerSuite {
     assertEquals(refusal.code, ResponseCode.MessageIllegal)
   }
 
+  broker.test("a stamped message with a delay is refused and leaves nothing behind") { b =>
+    val client = ready(b)
+    val refused = client.send("t", 0, "later", property(1, 0) + "DELAY\u00011\u0002")
+    assertEquals(refused.code, ResponseCode.MessageIllegal)
+    assertEquals(stream(client).code, ResponseCode.QueryNotFound)
+    assertEquals(send(client, 1, 0 to 0).ext("duplicate"), Some("false"))
+  }
+
   broker.test("a consumer may give a stamped message back") { b =>
     val client = ready(b)
     assertEquals(client.send("%RETRY%g", 0, "again", property(7, 5)).code, 0)
@@ -181,10 +189,11 @@ class IdempotentSendSuite extends BrokerSuite {
     Files.delete(snapshot)
     restarted(client => assertEquals(last(stream(client)), Seq("1", "3", digest(1, 3), "3")))
     // A snapshot that speaks of records the log does not have.
-    val log = folder.resolve("commitlog").resolve("0" * 20)
-    val whole = Files.readAllBytes(log)
+    val shorter = Seq("commitlog/" + "0" * 20, "config/checkpoint.json").map { name =>
+      folder.resolve(name) -> Files.readAllBytes(folder.resolve(name))
+    }
     restarted(client => send(client, 1, 4 to 4))
-    Files.write(log, whole)
+    shorter.foreach { case (file, bytes) => Files.write(file, bytes) }
     restarted { client =>
       assertEquals(last(stream(client)), Seq("1", "3", digest(1, 3), "3"))
       assertEquals(send(client, 1, 4 to 4).ext("duplicate"), Some("false"))

@@ -144,6 +144,7 @@ class LockAndOffsetSuite extends BrokerSuite {
     val first = new TestBroker(folder)
     val client = ready(first)
     client.lock("c1", "g", "t", 0)
+    (0 until 8).foreach(i => client.send("t", 0, s"m$i"))
     commit(client, 7, "leaseEpoch" -> "1")
     first.close()
     val second = new TestBroker(folder)

@@ -18,16 +18,17 @@ import rmqordered.protocol.{
   RemotingCommand,
   RequestCode
 }
-import rmqordered.store.{DataDirectory, StoreFixture}
+import rmqordered.store.{DataDirectory, DiskFiles, FileLayer, StoreFixture}
 import rmqordered.util.{Json, ManualClock}
 
 /** A broker without sockets: requests go straight to the dispatcher, answers into a queue. */
 final class TestBroker(
     folder: Path = StoreFixture.temporaryFolder(),
-    settings: Map[String, String] = Map.empty
+    settings: Map[String, String] = Map.empty,
+    files: FileLayer = DiskFiles
 ) {
   val clock = new ManualClock()
-  private val directory = DataDirectory.open(folder)
+  private val directory = DataDirectory.open(folder, files)
   private val identity = BrokerIdentity(
     "broker-a",
     "DefaultCluster",

@@ -55,6 +55,25 @@ class ConsumerOffsetsSuite extends munit.FunSuite {
     assertEquals(new ConsumerOffsets(file).get(key), Some(1L))
   }
 
+  test("offsets beyond the end of their queue are set back to it, others stay") {
+    val file = new MemoryFile()
+    val offsets = new ConsumerOffsets(file)
+    val other = OffsetKey("g", QueueKey("t", 4))
+    offsets.commit(key, 42L)
+    offsets.commit(other, 5L)
+    offsets.clampTo(queue => if (queue.queueId == 3) 40L else 9L)
+    assertEquals((offsets.get(key), offsets.get(other)), (Some(40L), Some(5L)))
+    offsets.flush()
+    assertEquals(new ConsumerOffsets(file).get(key), Some(40L))
+  }
+
+  test("offsets that cannot be read are lost loudly, and the broker starts") {
+    val offsets = new ConsumerOffsets(new MemoryFile(Some("{\"offsetTable\":")))
+    assertEquals(offsets.get(key), None)
+    offsets.commit(key, 1L)
+    assertEquals(offsets.get(key), Some(1L))
+  }
+
   test("groups and topics can be listed and removed") {
     val offsets = new ConsumerOffsets(new MemoryFile())
     offsets.commit(key, 1L)

@@ -60,7 +60,8 @@ class GroupCommitSuite extends munit.FunSuite {
   }
 
   test("after a close nothing is promised any more") {
-    val log = new CommitLog(temporaryFolder(), 70000, RecoveredLog(Vector.empty, 0, 0L, 0L))
+    val log =
+      new CommitLog(DiskFiles, temporaryFolder(), 70000, RecoveredLog(Vector.empty, 0, 0L, 0L))
     val commit = new GroupCommit(log, FlushDiskType.Sync, 10)
     commit.close()
     var failure: Option[Throwable] = None

@@ -3,25 +3,22 @@ package rmqordered.store
 import java.nio.ByteBuffer
 import java.nio.file.{Files, StandardOpenOption}
 
-import rmqordered.model.QueueKey
 import rmqordered.protocol.StoredRecord
 import rmqordered.store.StoreFixture._
 
 /** What is on disk after a crash, made by hand: torn ends, stale bytes, damage. */
 class RecoverySuite extends munit.FunSuite {
-  private val key = QueueKey("orders", 0)
   private val sent = (0 until 20).map(i => s"message $i")
 
-  private def filled(): (StoreFixture, Seq[Long]) = {
-    val fixture = new StoreFixture(temporaryFolder())
-    val offsets = fixture.use { opened =>
+  private def filled(): (StoreFixture, Seq[Long]) =
+    new StoreFixture(temporaryFolder()).crash { opened =>
       opened.store.topics.put(topic)
       sent.map(body => opened.append("orders", 0, body)).collect {
         case AppendOutcome.Stored(_, at) => at.head
       }
     }
-    (fixture, offsets)
-  }
+
+  private def sizeAt(bytes: Array[Byte], at: Long): Int = ByteBuffer.wrap(bytes).getInt(at.toInt)
 
   private def overwrite(
       fixture: StoreFixture,
@@ -43,18 +40,26 @@ class RecoverySuite extends munit.FunSuite {
     val (fixture, offsets) = filled()
     val bytes = Files.readAllBytes(fixture.segment(0))
     val lastSize = ByteBuffer.wrap(bytes).getInt(offsets.last.toInt)
-    Seq(1, 4, 8, 20, 60, lastSize - 12).foreach { kept =>
-      overwrite(
-        fixture,
-        offsets.last,
-        bytes.slice(offsets.last.toInt, offsets.last.toInt + lastSize)
-      )
-      overwrite(fixture, offsets.last + kept, new Array[Byte](lastSize - kept))
-      fixture.use { opened =>
+    (1 until lastSize + AppendSeal.Bytes by 7).foreach { kept =>
+      val torn = fixture.copy()
+      val whole = lastSize + AppendSeal.Bytes
+      overwrite(torn, offsets.last + kept, new Array[Byte](whole - kept))
+      torn.use { opened =>
         assertEquals(opened.bodies("orders", 0), sent.init, s"with $kept bytes left")
         opened.append("orders", 0, "again")
         assertEquals(opened.bodies("orders", 0), sent.init :+ "again")
       }
+    }
+  }
+
+  test("a byte changed anywhere in the last append is noticed") {
+    val (fixture, offsets) = filled()
+    val bytes = Files.readAllBytes(fixture.segment(0))
+    val whole = sizeAt(bytes, offsets.last) + AppendSeal.Bytes
+    (0 until whole by 3).foreach { i =>
+      val changed = fixture.copy()
+      overwrite(changed, offsets.last + i, Array((bytes((offsets.last + i).toInt) ^ 1).toByte))
+      assertEquals(survivors(changed), sent.init, s"byte $i")
     }
   }
 
@@ -68,7 +73,7 @@ class RecoverySuite extends munit.FunSuite {
     val (fixture, offsets) = filled()
     val bytes = Files.readAllBytes(fixture.segment(0))
     val lastSize = ByteBuffer.wrap(bytes).getInt(offsets.last.toInt)
-    val end = offsets.last + lastSize
+    val end = offsets.last + lastSize + AppendSeal.Bytes
     // An unfinished append: everything but its size, which is written last.
     val stale = bytes.slice(offsets.last.toInt, offsets.last.toInt + lastSize)
     ByteBuffer.wrap(stale).putInt(0, 0).putLong(StoredRecord.CommitLogOffsetAt, end)
@@ -79,16 +84,26 @@ class RecoverySuite extends munit.FunSuite {
   }
 
   test("an append killed in the middle of a batch leaves nothing of it") {
-    val (fixture, _) = filled()
-    val end = fixture.use { opened =>
+    val (fixture, offsets) = new StoreFixture(temporaryFolder()).crash { opened =>
+      opened.store.topics.put(topic)
+      opened.append("orders", 0, "before")
       opened.append("orders", 0, "batch 1", "batch 2", "batch 3") match {
-        case AppendOutcome.Stored(_, at) => at.head
+        case AppendOutcome.Stored(_, at) => at
         case other => fail(s"not stored: $other")
       }
     }
-    // The first record's size is written last of all: without it there is no batch.
-    overwrite(fixture, end, new Array[Byte](4))
-    assertEquals(survivors(fixture), sent)
+    // The seal is written last of all: without it there is no batch.
+    val sealAt = offsets.last + sizeAt(Files.readAllBytes(fixture.segment(0)), offsets.last)
+    overwrite(fixture, sealAt, new Array[Byte](AppendSeal.Bytes))
+    assertEquals(survivors(fixture), Seq("before"))
+  }
+
+  test("damage below the checkpoint stops the broker when it is met, in the last file too") {
+    val (fixture, offsets) = filled()
+    fixture.use(_ => ())
+    overwrite(fixture, offsets.last + 20, Array[Byte](7))
+    val problem = intercept[StoreError](fixture.open()).getMessage
+    assert(problem.contains("is damaged at byte") && problem.contains("known to reach"), problem)
   }
 
   test("damage in a file with later files behind it stops the broker and names the place") {
@@ -112,8 +127,13 @@ class RecoverySuite extends munit.FunSuite {
       opened.store.topics.put(topic)
       sentLong.foreach(body => opened.append("orders", 0, body))
     }
-    // Killed after the filler of the first file, before the second was made.
+    // Killed after the filler of the first file, before the second was made; no checkpoint knows
+    // more.
     Files.delete(fixture.segment(70000L))
+    val config = fixture.folder.resolve("config")
+    Seq("checkpoint.json", "checkpoint.json.bak").foreach(f =>
+      Files.deleteIfExists(config.resolve(f))
+    )
     val kept = fixture.use { opened =>
       val found = opened.bodies("orders", 0)
       opened.append("orders", 0, "next")
@@ -151,10 +171,14 @@ class RecoverySuite extends munit.FunSuite {
   }
 
   test("a log cut below a tombstone does not bury what is sent afterwards") {
-    val (fixture, offsets) = filled()
-    fixture.use { opened =>
+    val (fixture, offsets) = new StoreFixture(temporaryFolder()).crash { opened =>
+      opened.store.topics.put(topic)
+      val offsets = sent.map(body => opened.append("orders", 0, body)).collect {
+        case AppendOutcome.Stored(_, at) => at.head
+      }
       opened.store.deleteTopic("orders")
       opened.store.topics.put(topic)
+      offsets
     }
     overwrite(fixture, offsets(5), new Array[Byte](4))
     fixture.use(opened => opened.append("orders", 0, "young"))
@@ -162,23 +186,8 @@ class RecoverySuite extends munit.FunSuite {
   }
 
   test("after a crash without close, everything acknowledged is there") {
-    val fixture = new StoreFixture(temporaryFolder())
-    val crashed = fixture.open()
-    crashed.store.topics.put(topic)
-    sent.foreach(body => crashed.append("orders", 0, body))
-    // The process is gone, its page cache is not: a copy of the folder is what the next one finds.
-    val copy = temporaryFolder()
-    val files = Files.walk(fixture.folder)
-    try
-      files.forEach { file =>
-        val target = copy.resolve(fixture.folder.relativize(file).toString)
-        if (Files.isDirectory(file)) { val _ = Files.createDirectories(target) }
-        else { val _ = Files.copy(file, target) }
-      }
-    finally files.close()
-    assertEquals(survivors(new StoreFixture(copy)), sent)
-    assertEquals(crashed.store.maxOffset(key), sent.length.toLong)
-    crashed.close()
+    val (fixture, _) = filled()
+    assertEquals(survivors(fixture), sent)
   }
 
   private def overwriteFile(file: java.nio.file.Path, bytes: Array[Byte]): Unit = {

@@ -37,8 +37,12 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
     }
   }
 
-  def open(openClock: Clock = clock): Opened = {
-    val directory = DataDirectory.open(folder)
+  def open(
+      openClock: Clock = clock,
+      files: FileLayer = DiskFiles,
+      followers: Seq[LogFollower] = Nil
+  ): Opened = {
+    val directory = DataDirectory.open(folder, files)
     val topics = new TopicTable(directory.table("topics"), Nil)
     try {
       val store = new MessageStore(
@@ -46,7 +50,8 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
         BrokerConfig.of(settings),
         topics,
         openClock,
-        key => synchronized { arrivals = arrivals :+ key }
+        key => synchronized { arrivals = arrivals :+ key },
+        followers = followers
       )
       new Opened(store, directory)
     } catch {
@@ -60,6 +65,29 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
     val opened = open()
     try body(opened)
     finally opened.close()
+  }
+
+  /** What the next process finds after kill -9: the folder as it was while the store was open. */
+  def crash[T](body: Opened => T): (StoreFixture, T) = {
+    val opened = open()
+    try {
+      val result = body(opened)
+      (copy(), result)
+    } finally opened.close()
+  }
+
+  /** The same files in another folder. */
+  def copy(): StoreFixture = {
+    val target = new StoreFixture(temporaryFolder(), settings)
+    val paths = Files.walk(folder)
+    try
+      paths.forEach { path =>
+        val to = target.folder.resolve(folder.relativize(path).toString)
+        if (Files.isDirectory(path)) { val _ = Files.createDirectories(to) }
+        else { val _ = Files.copy(path, to) }
+      }
+    finally paths.close()
+    target
   }
 
   def segment(baseOffset: Long): Path =
@@ -83,6 +111,12 @@ object StoreFixture {
 
   def content(body: String, tag: String = ""): RecordContent = {
     val properties = if (tag.isEmpty) "" else s"TAGS\u0001$tag\u0002"
+    new RecordContent(0, Slice(body.getBytes("UTF-8")), Slice(properties.getBytes("UTF-8")))
+  }
+
+  def keyed(body: String, keys: String, uniqueKey: String = ""): RecordContent = {
+    val unique = if (uniqueKey.isEmpty) "" else s"UNIQ_KEY\u0001$uniqueKey\u0002"
+    val properties = s"${unique}KEYS\u0001$keys\u0002"
     new RecordContent(0, Slice(body.getBytes("UTF-8")), Slice(properties.getBytes("UTF-8")))
   }
 

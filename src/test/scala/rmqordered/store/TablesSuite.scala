@@ -4,7 +4,7 @@ import java.io.IOException
 import java.nio.file.Files
 
 import rmqordered.model.TopicConfig
-import rmqordered.util.MemoryFile
+import rmqordered.util.{Json, MemoryFile}
 
 /** Topics, key-value pairs, and the files and folder under them. */
 class TablesSuite extends munit.FunSuite {
@@ -60,7 +60,7 @@ class TablesSuite extends munit.FunSuite {
     file.replace("one".getBytes)
     file.replace("two".getBytes)
     assertEquals(file.read().map(new String(_)), Some("two"))
-    assertEquals(folder.toFile.list().toSeq, Seq("x.json"))
+    assertEquals(folder.toFile.list().toSet, Set("x.json", "x.json.bak"))
   }
 
   test("an interrupted replacement leaves the old content") {
@@ -71,6 +71,49 @@ class TablesSuite extends munit.FunSuite {
     Files.createDirectory(folder.resolve("x.json.tmp"))
     intercept[IOException](file.replace("two".getBytes))
     assertEquals(file.read().map(new String(_)), Some("one"))
+  }
+
+  test(
+    "a damaged or missing table comes back from its previous version, and the damaged one is kept"
+  ) {
+    val folder = StoreFixture.temporaryFolder()
+    val path = folder.resolve("x.json")
+    Seq("{\"a\":1}", "{\"a\":2}").foreach(text => new AtomicFile(path).replace(text.getBytes))
+    Files.write(path, "{\"a\":".getBytes)
+    assertEquals(Json.read(new AtomicFile(path)).map(_.get("a").asInt()), Some(1))
+    assertEquals(Files.readString(path), "{\"a\":1}")
+    assertEquals(Files.readString(folder.resolve("x.json.damaged")), "{\"a\":")
+    // The good version is not lost by the next replacement, and again by none at all.
+    new AtomicFile(path).replace("{\"a\":3}".getBytes)
+    Files.delete(path)
+    assertEquals(Json.read(new AtomicFile(path)).map(_.get("a").asInt()), Some(1))
+  }
+
+  test("a table damaged in both versions is refused with a sentence") {
+    val folder = StoreFixture.temporaryFolder()
+    Files.write(folder.resolve("x.json"), "nonsense".getBytes)
+    Files.write(folder.resolve("x.json.bak"), Array.emptyByteArray)
+    val problem =
+      intercept[IOException](Json.read(new AtomicFile(folder.resolve("x.json")))).getMessage
+    assert(problem.contains("x.json is damaged") && problem.contains("restore it"), problem)
+  }
+
+  test("a damaged lease table is never replaced by an older one: epochs would come twice") {
+    val folder = StoreFixture.temporaryFolder()
+    val file = new AtomicFile(folder.resolve("x.json"))
+    file.replace("{\"leases\":[]}".getBytes)
+    file.replace("{\"leases\":[]}".getBytes)
+    Files.write(folder.resolve("x.json"), "{".getBytes)
+    intercept[IOException](new rmqordered.lease.LeaseFile(file).load())
+  }
+
+  test("temporary files left by a crash are removed and never read") {
+    val folder = StoreFixture.temporaryFolder()
+    Files.write(folder.resolve("x.json.tmp"), "half".getBytes)
+    Files.write(folder.resolve("x.json.bak.tmp"), "half".getBytes)
+    val file = new AtomicFile(folder.resolve("x.json"))
+    assertEquals(file.read(), None)
+    assertEquals(folder.toFile.list().toSeq, Nil)
   }
 
   test("a data directory belongs to one broker at a time") {

@@ -1,0 +1,188 @@
+package rmqordered.store
+
+import java.io.IOException
+import java.nio.channels.{FileChannel, OverlappingFileLockException}
+import java.nio.file.StandardCopyOption.{ATOMIC_MOVE, REPLACE_EXISTING}
+import java.nio.file.StandardOpenOption.{CREATE, READ, TRUNCATE_EXISTING, WRITE}
+import java.nio.file.{Files, Path}
+import java.nio.{ByteBuffer, MappedByteBuffer}
+
+/** A file in memory: writes go to the page cache, `force` brings a range to the disk. */
+trait MappedFile {
+
+  /** The bytes; callers use absolute access or duplicate it first. */
+  def bytes: ByteBuffer
+
+  def force(from: Int, length: Int): Unit
+}
+
+/**
+ * What the store asks of a file system, and nothing more. Everything the store knows about
+ * durability is said here, so that a test can put a disk underneath that loses power.
+ *
+ * Rules of a disk: bytes are durable after `force` or `write`; before that any part of them may be
+ * there after a power failure, in any order, torn anywhere. Names (created, moved, linked, deleted)
+ * are durable after `forceFolder`, those of folders at once.
+ */
+trait FileLayer {
+
+  /** Maps a file, creating it with `capacity` bytes; one that exists keeps its size. */
+  def map(file: Path, capacity: Int): MappedFile
+
+  /** Claims disk blocks by writing zeroes; an IOException when there is no space. */
+  def zero(file: Path, from: Int, until: Int): Unit
+
+  /** Makes everything from `position` on zero, durably, without changing the size. */
+  def cut(file: Path, position: Int): Unit
+
+  def read(file: Path): Option[Array[Byte]]
+
+  /** Writes a file whole and forces its bytes. */
+  def write(file: Path, content: Array[Byte]): Unit
+
+  /** Renames over whatever is there. */
+  def move(from: Path, to: Path): Unit
+
+  /** Gives a file a second name that is not taken yet. */
+  def link(from: Path, to: Path): Unit
+
+  /** Deletes a file if it is there. */
+  def delete(file: Path): Unit
+
+  def deleteTree(root: Path): Unit
+  def exists(path: Path): Boolean
+
+  /** Names of what is in a folder; none when there is no such folder. */
+  def list(folder: Path): Seq[String]
+
+  /** Makes a folder and those above it; unless `isForced`, the names must be forced later. */
+  def createFolder(folder: Path, isForced: Boolean = true): Unit
+  def forceFolder(folder: Path): Unit
+
+  /** Bytes that can still be written where the folder is. */
+  def usableBytes(folder: Path): Long
+
+  /** Takes a lock that ends with the process; nothing when somebody else has it. */
+  def lock(file: Path): Option[AutoCloseable]
+}
+
+/** The machine's own file system. */
+object DiskFiles extends FileLayer {
+
+  override def map(file: Path, capacity: Int): MappedFile = {
+    val channel = FileChannel.open(file, CREATE, READ, WRITE)
+    try {
+      val size = if (channel.size() > 0) channel.size() else capacity.toLong
+      if (size > Int.MaxValue)
+        throw new StoreError(s"The file $file has $size bytes, at most ${Int.MaxValue} expected.")
+      new Mapping(channel.map(FileChannel.MapMode.READ_WRITE, 0, size))
+    } finally channel.close()
+  }
+
+  private final class Mapping(buffer: MappedByteBuffer) extends MappedFile {
+    override def bytes: ByteBuffer = buffer
+    override def force(from: Int, length: Int): Unit = { val _ = buffer.force(from, length) }
+  }
+
+  override def zero(file: Path, from: Int, until: Int): Unit = {
+    val channel = FileChannel.open(file, WRITE)
+    try {
+      val zeroes = ByteBuffer.allocate(until - from)
+      while (zeroes.hasRemaining) channel.write(zeroes, (until - zeroes.remaining()).toLong)
+    } finally channel.close()
+  }
+
+  override def cut(file: Path, position: Int): Unit = {
+    val channel = FileChannel.open(file, READ, WRITE)
+    try {
+      val size = channel.size()
+      if (position < size) {
+        channel.truncate(position.toLong)
+        channel.write(ByteBuffer.allocate(1), size - 1)
+      }
+      channel.force(true)
+    } finally channel.close()
+  }
+
+  override def read(file: Path): Option[Array[Byte]] =
+    Option.when(Files.exists(file))(Files.readAllBytes(file))
+
+  override def write(file: Path, content: Array[Byte]): Unit = {
+    val channel = FileChannel.open(file, CREATE, TRUNCATE_EXISTING, WRITE)
+    try {
+      val bytes = ByteBuffer.wrap(content)
+      while (bytes.hasRemaining) channel.write(bytes)
+      channel.force(true)
+    } finally channel.close()
+  }
+
+  override def move(from: Path, to: Path): Unit = {
+    val _ = Files.move(from, to, ATOMIC_MOVE, REPLACE_EXISTING)
+  }
+
+  override def link(from: Path, to: Path): Unit =
+    try { val _ = Files.createLink(to, from) }
+    catch {
+      // Not every file system has links. A copy is as good, only slower.
+      case _: UnsupportedOperationException => write(to, Files.readAllBytes(from))
+    }
+
+  override def delete(file: Path): Unit = { val _ = Files.deleteIfExists(file) }
+
+  override def deleteTree(root: Path): Unit =
+    if (Files.exists(root)) {
+      val paths = Files.walk(root)
+      try
+        paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
+      finally paths.close()
+    }
+
+  override def exists(path: Path): Boolean = Files.exists(path)
+
+  override def list(folder: Path): Seq[String] =
+    if (!Files.isDirectory(folder)) Nil
+    else {
+      val files = Files.list(folder)
+      try {
+        val names = Vector.newBuilder[String]
+        files.forEach(file => { val _ = names += file.getFileName.toString })
+        names.result()
+      } finally files.close()
+    }
+
+  override def createFolder(folder: Path, isForced: Boolean): Unit =
+    if (!Files.isDirectory(folder)) {
+      val parent = folder.toAbsolutePath.getParent
+      if (parent != null) createFolder(parent, isForced)
+      Files.createDirectories(folder)
+      if (parent != null && isForced) forceFolder(parent)
+    }
+
+  override def forceFolder(folder: Path): Unit = {
+    val channel = FileChannel.open(folder, READ)
+    try channel.force(true)
+    finally channel.close()
+  }
+
+  override def usableBytes(folder: Path): Long = Files.getFileStore(folder).getUsableSpace
+
+  override def lock(file: Path): Option[AutoCloseable] = {
+    val channel = FileChannel.open(file, CREATE, WRITE)
+    val lock =
+      try channel.tryLock()
+      catch {
+        case _: OverlappingFileLockException => null
+        case error: IOException =>
+          channel.close()
+          throw error
+      }
+    if (lock == null) {
+      channel.close()
+      None
+    } else
+      Some { () =>
+        lock.release()
+        channel.close()
+      }
+  }
+}

@@ -1,0 +1,126 @@
+package rmqordered.store
+
+import java.nio.file.Path
+
+/**
+ * One file of the key index: a hash table whose entries are only ever added.
+ *
+ * {{{
+ * slot:  i32 number of the newest entry of this slot, counted from 1; 0: none
+ * entry: i32 hash | i64 commit log offset | i32 number of the entry before it in its slot
+ * }}}
+ *
+ * Named by the end of the commit log when it was made, so that files are in the order of their
+ * messages. Space is claimed whole at the start. Thread-safety: one writer (the append lock);
+ * readers may meet an entry that is being written, so what they find is a hint to be checked.
+ */
+final class IndexFile private (
+    val file: Path,
+    val base: Long,
+    mapping: MappedFile,
+    shape: IndexShape
+) {
+  import IndexFile._
+
+  private val bytes = mapping.bytes
+  @volatile private var entries = 0
+  private var flushed = 0
+
+  def count: Int = entries
+
+  def isFull: Boolean = entries >= shape.entries
+
+  def add(hash: Int, commitLogOffset: Long): Unit = {
+    val at = entryAt(entries + 1)
+    val slot = slotAt(hash)
+    bytes.putInt(at, hash).putLong(at + 4, commitLogOffset).putInt(at + 12, bytes.getInt(slot))
+    entries += 1
+    val _ = bytes.putInt(slot, entries)
+  }
+
+  /**
+   * Calls `visit` with the commit log offsets under a hash, newest first, until it returns false.
+   */
+  def lookUp(hash: Int)(visit: Long => Boolean): Boolean = {
+    var number = bytes.getInt(slotAt(hash))
+    // Chains run backwards only; a number that does not is an entry half written.
+    var before = shape.entries + 1
+    var goOn = true
+    while (goOn && number > 0 && number < before) {
+      val at = entryAt(number)
+      if (bytes.getInt(at) == hash) goOn = visit(bytes.getLong(at + 4))
+      before = number
+      number = bytes.getInt(at + 12)
+    }
+    goOn
+  }
+
+  /** After a crash: so many entries are good; the slots, which may be torn, are made anew. */
+  def resume(count: Int): Unit = {
+    (0 until shape.slots).foreach(slot => bytes.putInt(slot * SlotBytes, 0))
+    entries = 0
+    (1 to count).foreach { number =>
+      val at = entryAt(number)
+      add(bytes.getInt(at), bytes.getLong(at + 4))
+    }
+    flushed = 0
+  }
+
+  /** An earlier file: all its entries were flushed before the checkpoint. */
+  def resumeFull(): Unit = {
+    entries = shape.entries
+    flushed = shape.entries
+  }
+
+  /** The commit log offset of an entry, counted from 1. */
+  def offsetOf(number: Int): Long = bytes.getLong(entryAt(number) + 4)
+
+  def flush(): Unit = {
+    val upTo = entries
+    if (upTo > flushed) {
+      mapping.force(0, shape.slots * SlotBytes)
+      mapping.force(entryAt(flushed + 1), (upTo - flushed) * EntryBytes)
+      flushed = upTo
+    }
+  }
+
+  private def slotAt(hash: Int): Int = (hash & (shape.slots - 1)) * SlotBytes
+
+  private def entryAt(number: Int): Int = shape.slots * SlotBytes + (number - 1) * EntryBytes
+}
+
+/** How large the files of the key index are; `slots` is a power of two. */
+final case class IndexShape(slots: Int, entries: Int) {
+  def bytes: Int = slots * IndexFile.SlotBytes + entries * IndexFile.EntryBytes
+}
+
+object IndexFile {
+  val SlotBytes = 4
+  val EntryBytes = 16
+
+  def create(files: FileLayer, folder: Path, base: Long, shape: IndexShape): IndexFile = {
+    val file = folder.resolve(MappedSegment.fileName(base))
+    files.delete(file)
+    val made = new IndexFile(file, base, files.map(file, shape.bytes), shape)
+    files.zero(file, 0, shape.bytes)
+    files.forceFolder(folder)
+    made
+  }
+
+  /** A file that is there, or why it cannot be used. */
+  def open(
+      files: FileLayer,
+      folder: Path,
+      base: Long,
+      shape: IndexShape
+  ): Either[String, IndexFile] = {
+    val file = folder.resolve(MappedSegment.fileName(base))
+    val mapping = files.map(file, shape.bytes)
+    val size = mapping.bytes.capacity()
+    Either.cond(
+      size == shape.bytes,
+      new IndexFile(file, base, mapping, shape),
+      s"index file $base has $size bytes, expected ${shape.bytes}"
+    )
+  }
+}

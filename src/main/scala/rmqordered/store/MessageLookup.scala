@@ -1,0 +1,83 @@
+package rmqordered.store
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import rmqordered.model.QueueKey
+import rmqordered.protocol.DecodedRecord
+
+/** Messages of a topic with a key, stored from `begin` to `end` inclusive, at most `limit`. */
+final case class KeyQuery(
+    topic: String,
+    key: String,
+    kind: KeyKind,
+    limit: Int,
+    begin: Long = 0L,
+    end: Long = Long.MaxValue
+)
+
+/**
+ * Finds single messages: by their place in the commit log, by key. Both a place that a client names
+ * and one from the key index are claims: a record is believed only when its queue points back at
+ * it. Bytes inside a body may look like a record, even like one that says it stands there.
+ *
+ * Thread-safe; takes no lock.
+ */
+final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
+  import MessageLookup._
+
+  /** The message at a place, if one that can be read starts exactly there. */
+  def messageAt(commitLogOffset: Long): Option[LogSlices] =
+    recordAt(commitLogOffset).map(_ => slices(Vector(commitLogOffset)))
+
+  /** What a query finds, newest first. */
+  def query(query: KeyQuery): LogSlices = {
+    val key = query.key.getBytes(UTF_8)
+    val found = Vector.newBuilder[Long]
+    var (count, looked) = (0, 0)
+    index.lookUp(MessageKeys.hash(query.topic.getBytes(UTF_8), key)) { commitLogOffset =>
+      looked += 1
+      if (recordAt(commitLogOffset).exists(isWanted(query, key, _))) {
+        found += commitLogOffset
+        count += 1
+      }
+      count < query.limit && looked < MaxLookedAt
+    }
+    slices(found.result())
+  }
+
+  private def isWanted(query: KeyQuery, key: Array[Byte], record: DecodedRecord): Boolean = {
+    val time = record.position.storeTimestamp
+    record.envelope.topic == query.topic && time >= query.begin && time <= query.end &&
+    MessageKeys.contains(record.content.properties, query.kind, key)
+  }
+
+  /** The same, taken apart. */
+  def recordAt(commitLogOffset: Long): Option[DecodedRecord] =
+    for {
+      segment <- log.segmentAt(commitLogOffset)
+      at = (commitLogOffset - segment.baseOffset).toInt
+      record <- LogRecords.at(segment.bytes, at, commitLogOffset)
+      queue <- queues.get(QueueKey(record.envelope.topic, record.envelope.queueId))
+      queueOffset = record.position.queueOffset
+      if queueOffset >= queue.minOffset && queueOffset < queue.maxOffset
+      if queue.commitLogOffset(queueOffset) == commitLogOffset
+    } yield record
+
+  private def slices(offsets: Vector[Long]): LogSlices = {
+    val found = new LogSlices.Builder
+    for {
+      offset <- offsets
+      segment <- log.segmentAt(offset)
+    } {
+      val at = (offset - segment.baseOffset).toInt
+      found.add(segment, at, segment.bytes.getInt(at))
+    }
+    found.result()
+  }
+}
+
+object MessageLookup {
+
+  // Messages looked at for one query: a key that a million messages share must stay cheap.
+  private val MaxLookedAt = 10000
+}

@@ -1,0 +1,100 @@
+package rmqordered.store
+
+import rmqordered.protocol.Slice
+
+class KeyIndexSuite extends munit.FunSuite {
+  private val shape = IndexShape(slots = 4, entries = 10)
+
+  private def made(): (KeyIndex, java.nio.file.Path) = {
+    val folder = StoreFixture.temporaryFolder().resolve("index")
+    (new KeyIndex(DiskFiles, folder, shape), folder)
+  }
+
+  private def find(index: KeyIndex, hash: Int, limit: Int = 100): Seq[Long] = {
+    val found = Seq.newBuilder[Long]
+    var count = 0
+    index.lookUp(hash) { offset =>
+      found += offset
+      count += 1
+      count < limit
+    }
+    found.result()
+  }
+
+  private def fill(index: KeyIndex, offsets: Range): Unit = offsets.foreach { i =>
+    index.ensureRoom(1, i.toLong)
+    index.add(Array(i % 3), i.toLong)
+  }
+
+  test("entries come back newest first, over many files, and a lookup can stop") {
+    val (index, folder) = made()
+    fill(index, 0 until 35)
+    assertEquals(find(index, 1), (0 until 35).filter(_ % 3 == 1).reverse.map(_.toLong))
+    assertEquals(find(index, 1, limit = 2), Seq(34L, 31L))
+    assertEquals(find(index, 99), Nil)
+    assertEquals(MappedSegment.list(DiskFiles, folder).length, 4)
+  }
+
+  test("one append may need several files") {
+    val (index, _) = made()
+    index.ensureRoom(25, 7L)
+    index.add(Array.fill(25)(5), 7L)
+    assertEquals(find(index, 5).length, 25)
+    fill(index, 100 until 105)
+    assertEquals(index.position.map(_.entries), Some(10))
+  }
+
+  test("after a crash it goes on from a position, without what came later") {
+    val (index, folder) = made()
+    fill(index, 0 until 24)
+    val position = index.position
+    fill(index, 24 until 47)
+    val again = new KeyIndex(DiskFiles, folder, shape)
+    assertEquals(again.resume(position, 24L), None)
+    assertEquals(find(again, 0), (0 until 24).filter(_ % 3 == 0).reverse.map(_.toLong))
+    fill(again, 24 until 30)
+    assertEquals(find(again, 0), (0 until 30).filter(_ % 3 == 0).reverse.map(_.toLong))
+  }
+
+  test("a position that does not fit the files is refused with a reason") {
+    val (index, folder) = made()
+    fill(index, 0 until 24)
+    def problem(position: IndexPosition, logOffset: Long) =
+      new KeyIndex(DiskFiles, folder, shape).resume(Some(position), logOffset)
+    assert(problem(IndexPosition(20L, 4), 20L).exists(_.contains("ends at 23")))
+    assert(problem(IndexPosition(20L, 11), 24L).isDefined)
+    assert(problem(IndexPosition(21L, 1), 24L).exists(_.contains("missing")))
+    assertEquals(new KeyIndex(DiskFiles, folder, shape).resume(None, 24L), None)
+    assertEquals(MappedSegment.list(DiskFiles, folder), Vector.empty)
+  }
+
+  test("files that hold only retired messages are given up") {
+    val (index, _) = made()
+    fill(index, 0 until 35)
+    assertEquals(index.retire(19L).length, 1)
+    assertEquals(index.retire(20L).length, 1)
+    assertEquals(index.retire(1000L).length, 1)
+    assertEquals(find(index, 0), Seq(33L, 30L))
+  }
+
+  test("keys are read from encoded properties wherever they stand") {
+    val topic = "t".getBytes
+    def slice(text: String) = Slice(text.getBytes("UTF-8"))
+    val both = slice("A\u0001b\u0002KEYS\u0001k1  k2\u0002XKEYS\u0001no\u0002UNIQ_KEY\u0001u")
+    assertEquals(
+      MessageKeys.hashes(topic, both).toSeq,
+      Seq("k1", "k2", "u").map(key => MessageKeys.hash(topic, key.getBytes))
+    )
+    assert(MessageKeys.contains(both, KeyKind.Chosen, "k2".getBytes))
+    assert(!MessageKeys.contains(both, KeyKind.Chosen, "u".getBytes))
+    assert(MessageKeys.contains(both, KeyKind.Unique, "u".getBytes))
+    assert(!MessageKeys.contains(both, KeyKind.Chosen, "no".getBytes))
+    assertEquals(MessageKeys.hashes(topic, slice("")).toSeq, Nil)
+    assertEquals(
+      MessageKeys.hashes(topic, slice("KEYS\u0001\u0002UNIQ_KEY\u0001\u0002KEYS")).toSeq,
+      Nil
+    )
+    val many = slice("KEYS\u0001" + (0 until 1000).mkString(" ") + "\u0002")
+    assertEquals(MessageKeys.hashes(topic, many).length, 64)
+  }
+}
