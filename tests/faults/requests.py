@@ -98,9 +98,12 @@ def valid_requests() -> list[Request]:
     """One of each; what needs a body has a good one."""
     group = {"consumerGroup": GROUPS[0]}
     batch = _record(b"one", b"TAGS\x01t\x02") + _record(b"two")
+    stamped = _record(b"one", b"RMQO_STAMP\x01s/1/0/0/0123456789abcdef\x02")
+    unfenced = {name: value for name, value in _PULL.items() if name != "leaseEpoch"}
     plain = [
         (10, _LONG_SEND, b"body"), (310, _SEND, b"body"), (320, _SEND, batch), (11, _PULL, b""),
-        (361, _PULL, b""), (14, _MEMBER, b""), (15, {**_MEMBER, "commitOffset": "1"}, b""),
+        (361, unfenced, b""),
+        (320, _SEND, stamped), (14, _MEMBER, b""), (15, {**_MEMBER, "commitOffset": "1"}, b""),
         (17, _NEW_TOPIC, b""), (21, {}, b""), (28, {}, b""),
         (29, {**_QUEUE, "timestamp": "1"}, b""),
         (30, _QUEUE, b""), (31, _QUEUE, b""), (32, _QUEUE, b""), (34, {}, _json(_HEARTBEAT)),

@@ -35,9 +35,9 @@ LAST_OPAQUE = 2_000_000_000
 # for itself comes on top. A leak per request would pass this by far.
 MAX_ANONYMOUS_MIB = 700
 # What a log may hold after such a run: refusals and closed connections, told in one line each. A
-# stack trace or an ERROR means that the broker met something it did not expect.
+# stack trace, an ERROR or a request that failed means that the broker met the unexpected.
 BAD_LOG_LINE = re.compile(
-    r"^\tat |^Caused by: | ERROR |Exception in thread|OutOfMemory|StackOverflow"
+    r"^\tat |^Caused by: | ERROR |request failed|Exception in thread|OutOfMemory|StackOverflow"
 )
 
 

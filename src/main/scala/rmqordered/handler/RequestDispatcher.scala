@@ -6,7 +6,7 @@ import org.slf4j.LoggerFactory
 
 import scala.util.control.NonFatal
 
-import rmqordered.protocol.RemotingCommand
+import rmqordered.protocol.{ProtocolError, RemotingCommand}
 
 /** Where a request is served. */
 sealed trait ServedBy
@@ -58,6 +58,8 @@ final class RequestDispatcher(
       handle(call)
     } catch {
       case refusal: Refusal => call.fail(refusal)
+      // The client's mistake, in a body that is read late; whoever makes it must not fill our log.
+      case unreadable: ProtocolError => call.fail(unreadable)
       case NonFatal(error) =>
         logger.warn(
           "request failed code={} client={}",
