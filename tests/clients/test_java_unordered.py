@@ -2,6 +2,7 @@
 
 import pytest
 from tests.clients.order import keyed_messages, wait_until_all_committed
+from tests.contract.divergences import diverges
 from tests.support import frames
 from tests.support.brokers import Broker
 from tests.support.java_clients import JavaClients
@@ -42,8 +43,9 @@ def test_a_message_refused_by_a_concurrent_consumer_comes_back_through_the_retry
 
 @pytest.mark.parametrize("refused", [0, 1], ids=["all handled", "one refused once"])
 def test_a_consumer_that_the_broker_switched_to_pop_handles_everything(
-    broker: Broker, javaclients: JavaClients, refused: int
+    request: pytest.FixtureRequest, broker: Broker, javaclients: JavaClients, refused: int
 ) -> None:
+    diverges(request, broker, "pop")
     topic, group = broker.create_topic("popped", 2), broker.unique("popped")
     cluster = javaclients.mqadmin(broker.name_server, "clusterList").splitlines()[1].split()[0]
     javaclients.mqadmin(broker.name_server, "updateSubGroup", "-c", cluster, "-g", group)

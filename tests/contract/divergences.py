@@ -23,6 +23,7 @@ DIVERGENCES = {
     "fenced commits": Divergence("rocketmq", "RocketMQ accepts an offset from anybody"),
     "lease table": Divergence("rocketmq", "RocketMQ has no request that reads its lock table"),
     "wide pulls": Divergence("rocketmq", "RocketMQ returns at most 32 messages per pull"),
+    "pop": Divergence("embedded", "the embedded broker does not serve POP yet"),
     "lock owner": Divergence("rocketmq", "RocketMQ does not say who holds a lock"),
 }
 

@@ -38,5 +38,7 @@ def rocketmq_properties(home: Path) -> tuple[str, ...]:
     return (
         f"-Drocketmq.home.dir={home}",
         f"-Duser.home={home}",
+        # Native libraries and self-signed certificates are unpacked there, and stay after a kill.
+        f"-Djava.io.tmpdir={home}",
         f"-Drmq.logback.configurationFile={JAVA_SOURCES / 'logback.xml'}",
     )

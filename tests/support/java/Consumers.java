@@ -1,6 +1,7 @@
 package rmqordered.testclients;
 
 import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 
 /** What the consuming programs share. */
 final class Consumers {
@@ -11,7 +12,18 @@ final class Consumers {
      */
     private static final int INTERVAL_MILLIS = 1_000;
 
+    /**
+     * Instead of none. By default a client that stops interrupts its listener threads, and the offset of a message
+     * that was just handled may then never be committed.
+     */
+    private static final int FINISH_MILLIS = 10_000;
+
     private Consumers() {
+    }
+
+    static void configure(DefaultMQPushConsumer consumer, Arguments arguments) {
+        configure((ClientConfig) consumer, arguments);
+        consumer.setAwaitTerminationMillisWhenShutdown(FINISH_MILLIS);
     }
 
     static void configure(ClientConfig consumer, Arguments arguments) {

@@ -1,0 +1,106 @@
+package rmqordered.testclients;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * Load for the benchmarks, made by Apache's client: {@code --mode batch} sends batches round the queues,
+ * {@code ordered} sends one by one with the hash selector, {@code pull} reads everything with the lite pull
+ * consumer. Prints how long the measured part took; warming up is not measured.
+ */
+public final class Load {
+    private final Arguments arguments;
+    private final int count;
+
+    private Load(Arguments arguments) {
+        this.arguments = arguments;
+        this.count = (int) arguments.number("count", 100_000);
+    }
+
+    public static void main(String[] args) throws Exception {
+        Lines.claimStandardOutput();
+        Load load = new Load(new Arguments(args));
+        switch (load.arguments.required("mode")) {
+            case "batch":
+                load.batch();
+                break;
+            case "ordered":
+                load.ordered();
+                break;
+            case "pull":
+                load.pull();
+                break;
+            default:
+                throw new IllegalArgumentException("--mode is batch, ordered or pull");
+        }
+        System.exit(0);
+    }
+
+    private void batch() throws Exception {
+        DefaultMQProducer producer = Producers.start(arguments);
+        String topic = arguments.required("topic");
+        int size = (int) arguments.number("batch-size", 1000);
+        List<MessageQueue> queues = producer.fetchPublishMessageQueues(topic);
+        byte[] body = body();
+        long begin = System.nanoTime();
+        for (int sent = 0, turn = 0; sent < count; sent += size, turn++) {
+            List<Message> batch = new ArrayList<>(size);
+            for (int i = 0; i < size; i++) {
+                batch.add(new Message(topic, "TagA", "key-" + (sent + i), body));
+            }
+            producer.send(batch, queues.get(turn % queues.size()));
+        }
+        report(begin);
+        producer.shutdown();
+    }
+
+    private void ordered() throws Exception {
+        DefaultMQProducer producer = Producers.start(arguments);
+        String topic = arguments.required("topic");
+        byte[] body = body();
+        SelectMessageQueueByHash selector = new SelectMessageQueueByHash();
+        long begin = System.nanoTime();
+        for (int i = 0; i < count; i++) {
+            producer.send(new Message(topic, body), selector, "key-" + i);
+        }
+        report(begin);
+        producer.shutdown();
+    }
+
+    private void pull() throws Exception {
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(arguments.required("group"));
+        Consumers.configure(consumer, arguments);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setPullBatchSize(32);
+        consumer.subscribe(arguments.required("topic"), "*");
+        consumer.start();
+        long begin = 0;
+        for (int seen = 0; seen < count; ) {
+            List<MessageExt> messages = consumer.poll(1000);
+            // Finding the route and balancing the queues is not what is measured.
+            begin = begin == 0 && !messages.isEmpty() ? System.nanoTime() : begin;
+            seen += messages.size();
+        }
+        report(begin);
+        consumer.shutdown();
+    }
+
+    private byte[] body() {
+        return new byte[(int) arguments.number("body-bytes", 100)];
+    }
+
+    private void report(long begin) {
+        Map<String, Object> done = Lines.event("done");
+        done.put("count", count);
+        done.put("nanos", System.nanoTime() - begin);
+        Lines.print(done);
+    }
+}
