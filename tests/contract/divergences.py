@@ -24,6 +24,7 @@ DIVERGENCES = {
     "lease table": Divergence("rocketmq", "RocketMQ has no request that reads its lock table"),
     "wide pulls": Divergence("rocketmq", "RocketMQ returns at most 32 messages per pull"),
     "pop": Divergence("embedded", "the embedded broker does not serve POP yet"),
+    "message queries": Divergence("embedded", "the embedded broker finds no message by id or key"),
     "lock owner": Divergence("rocketmq", "RocketMQ does not say who holds a lock"),
 }
 
