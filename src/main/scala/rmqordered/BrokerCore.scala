@@ -131,7 +131,7 @@ final class BrokerCore(
     )
     val pull = new PullHandler(pullTables, parked, filters, identity, wide, clock)
     Handlers(
-      route = new RouteHandler(store.topics, identity),
+      route = new RouteHandler(store.topics, kv, identity),
       kv = new KvHandler(kv),
       topic = new TopicHandler(store, offsets, identity, config(Settings.maxQueuesPerTopic)),
       send = new SendHandler(store, creation, groups, locks, delays, sendSettings),
