@@ -21,13 +21,13 @@ ALWAYS = 1_000
 
 
 def test_an_orderly_consumer_handles_every_key_in_order_and_commits(
-    broker: Broker, anyclients: JavaClients
+    broker: Broker, javaclients: JavaClients
 ) -> None:
     topic, group = broker.create_topic("orderly", 4), broker.unique("orderly")
     pairs = keyed_messages(keys=8, each=10)
-    sent = anyclients.send_ordered(broker.name_server, topic, pairs)
+    sent = javaclients.send_ordered(broker.name_server, topic, pairs)
 
-    with anyclients.orderly_consumer(broker.name_server, topic, group) as consumer:
+    with javaclients.orderly_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
 
     assert len(received) == len(pairs)
@@ -117,13 +117,13 @@ def test_two_orderly_consumers_share_the_queues_and_hand_over_when_one_stops(
 
 
 def test_a_lite_pull_consumer_reads_every_key_in_order_and_commits(
-    broker: Broker, anyclients: JavaClients
+    broker: Broker, javaclients: JavaClients
 ) -> None:
     topic, group = broker.create_topic("lite", 4), broker.unique("lite")
     pairs = keyed_messages(keys=8, each=10)
-    sent = anyclients.send_ordered(broker.name_server, topic, pairs)
+    sent = javaclients.send_ordered(broker.name_server, topic, pairs)
 
-    with anyclients.lite_pull_consumer(broker.name_server, topic, group) as consumer:
+    with javaclients.lite_pull_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
 
     assert_queue_offsets_rise(received)

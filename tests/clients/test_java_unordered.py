@@ -15,13 +15,13 @@ RETRY_DELAY_MS = 1_000  # the shortest level, which the listener asks for
 
 
 def test_a_concurrent_consumer_handles_everything_and_commits(
-    broker: Broker, anyclients: JavaClients
+    broker: Broker, javaclients: JavaClients
 ) -> None:
     topic, group = broker.create_topic("concurrent", 4), broker.unique("concurrent")
     pairs = keyed_messages(keys=8, each=10)
-    sent = anyclients.send_ordered(broker.name_server, topic, pairs)
+    sent = javaclients.send_ordered(broker.name_server, topic, pairs)
 
-    with anyclients.concurrent_consumer(broker.name_server, topic, group) as consumer:
+    with javaclients.concurrent_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
 
     assert sorted(message.body for message in received) == sorted(value for _, value in pairs)
