@@ -10,7 +10,7 @@ CONSUME_TIMEOUT_S = 60.0
 PRECISION_MS = 1000
 
 
-def test_an_ordered_send_lands_where_the_selector_chose_at_the_next_offset(
+def test_a_selector_send_lands_in_the_queue_that_the_selector_chose(
     broker: Broker, anyclients: JavaClients
 ) -> None:
     topic = broker.create_topic("selected", 4)
