@@ -5,21 +5,19 @@ is skipped and the run says so in red at its very end; under ``CI=true`` it is a
 that it cannot rot unseen.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.brokers import Broker
 from tests.support.java_clients import JavaClients
 from tests.support.maven import ToolUnavailable
+from tests.support.missing import MISSING, give_up
 from tests.support.rocketmq import RocketMq
 
 if TYPE_CHECKING:
     from rmq_ordered.embedded import EmbeddedBroker
-
-MISSING = "the real Apache RocketMQ is missing"
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +28,7 @@ def rocketmq_cluster() -> Iterator[RocketMq]:
     try:
         cluster.start()
     except ToolUnavailable as missing:
-        _give_up(missing)
+        give_up(missing)
     yield cluster
     cluster.stop()
 
@@ -69,16 +67,9 @@ def javaclients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient
     try:
         clients = JavaClients(tmp_path_factory.mktemp("java"))
     except ToolUnavailable as missing:
-        _give_up(missing)
+        give_up(missing)
     with clients:
         yield clients
-
-
-def _give_up(missing: ToolUnavailable) -> NoReturn:
-    reason = f"{MISSING}: {missing.reason}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,15 +1,26 @@
-"""What the client tests assert about order, each property once and by name."""
+"""What the client tests assert about order and wait for, each property once and by name."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tests.support import frames
 from tests.support.brokers import Broker
-from tests.support.java_clients import Consumer, Received, Sent
+from tests.support.java_clients import Consumer, JavaClients, Received, Sent
 from tests.support.waiting import wait_until
 
 COMMIT_TIMEOUT_S = 30.0
 REBALANCE_TIMEOUT_S = 60.0
+DEATH_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A message in a dead-letter queue, as Apache's decoder reads it."""
+
+    body: str
+    reconsume_times: int
+    properties: Mapping[str, str]
 
 
 def keyed_messages(keys: int, each: int, *, first: int = 0) -> list[tuple[str, str]]:
@@ -80,3 +91,21 @@ def wait_until_assigned(consumer: Consumer, queues: int) -> None:
         f"{consumer.client_id} has {queues} queues",
         REBALANCE_TIMEOUT_S,
     )
+
+
+def dead_letters(broker: Broker, clients: JavaClients, group: str) -> list[DeadLetter]:
+    """Waits until the group's dead-letter queue has something, and returns what it holds."""
+    topic = f"%DLQ%{group}"
+    body = wait_until(
+        lambda: frames.pull(broker.broker_address, topic, 0, 0).body,
+        f"{topic} has a message",
+        DEATH_TIMEOUT_S,
+    )
+    return [
+        DeadLetter(
+            body=bytes.fromhex(event["bodyHex"]).decode(),
+            reconsume_times=event["reconsumeTimes"],
+            properties=event["properties"],
+        )
+        for event in clients.run("BodyDecoder", [], [body.hex()])
+    ]

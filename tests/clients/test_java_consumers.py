@@ -1,9 +1,12 @@
 """Apache's Java consumers: per-key order, offsets, retries in place, hand-over between owners."""
 
+from collections import defaultdict
+
 from tests.clients.order import (
     assert_first_deliveries_follow_send_order,
     assert_one_owner_at_a_time,
     assert_queue_offsets_rise,
+    dead_letters,
     keyed_messages,
     wait_until_all_committed,
     wait_until_assigned,
@@ -14,6 +17,7 @@ from tests.support.java_clients import Consumer, JavaClients
 from tests.support.waiting import wait_until
 
 CONSUME_TIMEOUT_S = 60.0
+ALWAYS = 1_000
 
 
 def test_an_orderly_consumer_handles_every_key_in_order_and_commits(
@@ -50,51 +54,36 @@ def test_a_restarted_orderly_consumer_goes_on_where_its_group_stopped(
     assert_first_deliveries_follow_send_order(received, after)
 
 
-def test_a_refused_message_is_retried_in_place_and_only_its_queue_waits(
-    broker: Broker, javaclients: JavaClients
+def test_a_refused_message_is_retried_in_place_and_a_poisonous_one_becomes_a_dead_letter(
+    broker: Broker, anyclients: JavaClients
 ) -> None:
-    topic, group = broker.create_topic("suspended", 2), broker.unique("suspended")
+    topic, group = broker.create_topic("refused", 2), broker.unique("refused")
     # order-0 and order-1 select different queues of two.
     pairs = keyed_messages(keys=2, each=5)
-    javaclients.send_ordered(broker.name_server, topic, pairs)
+    sent = anyclients.send_ordered(broker.name_server, topic, pairs)
 
-    with javaclients.orderly_consumer(
-        broker.name_server, topic, group, fail_body="order-0#2", fail_times=3
-    ) as consumer:
-        received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
-
-    assert [message.body for message in consumer.suspended] == ["order-0#2"] * 3
-    assert [message.reconsume_times for message in consumer.suspended] == [0, 1, 2]
-    (retried,) = [message for message in received if message.body == "order-0#2"]
-    assert retried.reconsume_times == 3
-    assert_queue_offsets_rise(received)
-    assert_first_deliveries_follow_send_order(received, pairs)
-
-
-def test_a_poison_message_ends_in_the_dead_letter_queue_and_its_queue_moves_on(
-    broker: Broker, javaclients: JavaClients
-) -> None:
-    topic, group = broker.create_topic("poison", 1), broker.unique("poison")
-    pairs = keyed_messages(keys=1, each=3)
-    javaclients.send_ordered(broker.name_server, topic, pairs)
-
-    with javaclients.orderly_consumer(
+    with anyclients.orderly_consumer(
         broker.name_server,
         topic,
         group,
-        fail_body="order-0#1",
-        fail_times=1_000,
-        max_reconsume_times=2,
+        refuse={"order-0#2": 3, "order-1#1": ALWAYS},
+        max_reconsume_times=3,
     ) as consumer:
-        received = consumer.wait_for_messages(2, CONSUME_TIMEOUT_S)
-        wait_until(
-            lambda: b"order-0#1" in frames.pull(broker.broker_address, f"%DLQ%{group}", 0, 0).body,
-            "the poison message is in the dead-letter queue",
-            CONSUME_TIMEOUT_S,
-        )
+        received = consumer.wait_for_messages(len(pairs) - 1, CONSUME_TIMEOUT_S)
+        (dead,) = dead_letters(broker, anyclients, group)
 
-    assert [message.body for message in received] == ["order-0#0", "order-0#2"]
-    assert [message.reconsume_times for message in consumer.suspended] == [0, 1, 2]
+    refused: dict[str, list[int]] = defaultdict(list)
+    for message in consumer.suspended:
+        refused[message.body].append(message.reconsume_times)
+    assert refused == {"order-0#2": [0, 1, 2], "order-1#1": [0, 1, 2, 3]}
+    (retried,) = [message for message in received if message.body == "order-0#2"]
+    assert retried.reconsume_times == 3
+    handled = [pair for pair in pairs if pair[1] != "order-1#1"]
+    assert_first_deliveries_follow_send_order(received, handled)
+    assert_queue_offsets_rise(message for message in received if message.key == "order-0")
+    assert (dead.body, dead.properties["KEYS"]) == ("order-1#1", "order-1")
+    assert dead.properties["RETRY_TOPIC"] == topic
+    wait_until_all_committed(broker, group, topic, sent)
 
 
 def test_two_orderly_consumers_share_the_queues_and_hand_over_when_one_stops(
@@ -142,6 +131,33 @@ def test_a_lite_pull_consumer_reads_every_key_in_order_and_commits(
     wait_until_all_committed(broker, group, topic, sent)
 
 
+def test_a_lite_pull_consumer_reads_assigned_queues_from_where_it_seeks_and_commits_when_told(
+    broker: Broker, anyclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("assigned", 2), broker.unique("assigned")
+    # order-0 and order-1 select different queues of two: each has offsets 0 to 5.
+    sent = anyclients.send_ordered(broker.name_server, topic, keyed_messages(keys=2, each=6))
+
+    def start(**options: object) -> Consumer:
+        return anyclients.lite_pull_consumer(
+            broker.name_server, topic, group, assign=True, auto_commit=False, **options
+        )
+
+    with start(seek=4) as consumer:
+        late = consumer.wait_for_messages(4, CONSUME_TIMEOUT_S)
+        before = offsets_on_broker(broker, group, topic)
+    wait_until_all_committed(broker, group, topic, sent)
+    with start(seek=1) as consumer:
+        found = consumer.wait_for_event("committed", CONSUME_TIMEOUT_S, count=2)
+        again = consumer.wait_for_messages(10, CONSUME_TIMEOUT_S)
+
+    assert before == [None, None]
+    assert {event["queueOffset"] for event in found} == {6}
+    for queue_id in range(2):
+        mine = [[m.queue_offset for m in read if m.queue_id == queue_id] for read in (late, again)]
+        assert mine == [[4, 5], [1, 2, 3, 4, 5]]
+
+
 def test_a_waiting_consumer_is_woken_by_a_send(broker: Broker, javaclients: JavaClients) -> None:
     topic, group = broker.create_topic("long-poll", 1), broker.unique("long-poll")
     with javaclients.orderly_consumer(broker.name_server, topic, group) as consumer:
@@ -158,3 +174,8 @@ def test_a_waiting_consumer_is_woken_by_a_send(broker: Broker, javaclients: Java
 
 def bodies(consumer: Consumer) -> set[str]:
     return {message.body for message in consumer.received}
+
+
+def offsets_on_broker(broker: Broker, group: str, topic: str) -> list[int | None]:
+    address = broker.broker_address
+    return [frames.committed_offset(address, group, topic, queue_id) for queue_id in range(2)]

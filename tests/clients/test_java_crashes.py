@@ -1,4 +1,4 @@
-"""Java consumers when something is killed: the other consumer, or the embedded broker itself."""
+"""Java consumers when something is killed: another consumer, or the embedded broker itself."""
 
 from pathlib import Path
 
@@ -15,34 +15,35 @@ from tests.support.waiting import wait_until
 from rmq_ordered.embedded import EmbeddedBroker
 
 CONSUME_TIMEOUT_S = 60.0
-LEASE_MS = 6_000
 
 
-def test_the_queues_of_a_killed_consumer_pass_to_the_other_when_its_lease_is_over(
-    javaclients: JavaClients, tmp_path: Path
+def test_one_consumer_joins_and_is_killed_and_every_message_is_handled_in_order(
+    short_leases: Broker, anyclients: JavaClients
 ) -> None:
-    settings = {"lockMaxLiveTimeMs": str(LEASE_MS)}
-    with EmbeddedBroker(data=tmp_path / "broker", settings=settings) as embedded:
-        broker = contract_of(embedded)
-        topic, group = broker.create_topic("crash", 4), broker.unique("crash")
-        killed = javaclients.orderly_consumer(broker.name_server, topic, group)
-        wait_until_assigned(killed, 4)
-        survivor = javaclients.orderly_consumer(broker.name_server, topic, group)
-        wait_until_assigned(survivor, 2)
-        wait_until_assigned(killed, 2)
-        before = keyed_messages(keys=8, each=3)
-        javaclients.send_ordered(broker.name_server, topic, before)
-        wait_until_handled(before, killed, survivor)
+    broker = short_leases
+    topic, group = broker.create_topic("crash", 4), broker.unique("crash")
 
-        killed.kill()
-        after = keyed_messages(keys=8, each=3, first=3)
-        javaclients.send_ordered(broker.name_server, topic, after)
-        wait_until_handled([*before, *after], killed, survivor)
+    def start() -> Consumer:
+        return anyclients.orderly_consumer(broker.name_server, topic, group, work_ms=20)
 
-        # What the killed one had not committed comes again; nobody handled it at the same time.
-        assert_one_owner_at_a_time(killed.received, survivor.received)
-        everything = [*killed.received, *survivor.received]
-        assert_first_deliveries_follow_send_order(everything, [*before, *after])
+    survivor = start()
+    wait_until_assigned(survivor, 4)
+    pairs = keyed_messages(keys=8, each=25)
+    anyclients.send_ordered(broker.name_server, topic, pairs)
+    killed = start()  # while the other is at work
+    wait_until_assigned(killed, 2)
+    wait_until_assigned(survivor, 2)
+    more = keyed_messages(keys=8, each=25, first=25)
+    anyclients.send_ordered(broker.name_server, topic, more)
+    killed.wait_for_messages(10, CONSUME_TIMEOUT_S)
+
+    killed.kill()  # while at work, most likely: 40 messages of 20 ms are on each of its queues
+    pairs += more
+    wait_until_handled(pairs, killed, survivor)
+
+    # What the killed one had not committed comes again; nobody handled it at the same time.
+    assert_one_owner_at_a_time(killed.received, survivor.received)
+    assert_first_deliveries_follow_send_order([*killed.received, *survivor.received], pairs)
 
 
 def test_java_clients_outlive_a_crash_of_the_broker(

@@ -1,13 +1,17 @@
-"""Apache's Java consumers that do without order: concurrent listeners, retry topics, POP."""
+"""Apache's Java consumers without order: retries, dead letters, filters, broadcasts, POP."""
+
+import itertools
 
 import pytest
-from tests.clients.order import keyed_messages, wait_until_all_committed
+from tests.clients.order import dead_letters, keyed_messages, wait_until_all_committed
 from tests.contract.divergences import diverges
 from tests.support import frames
 from tests.support.brokers import Broker
-from tests.support.java_clients import JavaClients
+from tests.support.java_clients import Consumer, JavaClients
 
 CONSUME_TIMEOUT_S = 60.0
+ALWAYS = 1_000
+RETRY_DELAY_MS = 1_000  # the shortest level, which the listener asks for
 
 
 def test_a_concurrent_consumer_handles_everything_and_commits(
@@ -24,21 +28,82 @@ def test_a_concurrent_consumer_handles_everything_and_commits(
     wait_until_all_committed(broker, group, topic, sent)
 
 
-def test_a_message_refused_by_a_concurrent_consumer_comes_back_through_the_retry_topic(
-    broker: Broker, javaclients: JavaClients
+def test_refused_messages_come_back_through_the_retry_topic_until_they_are_dead_letters(
+    broker: Broker, anyclients: JavaClients
 ) -> None:
     topic, group = broker.create_topic("retried", 1), broker.unique("retried")
-    javaclients.send_ordered(broker.name_server, topic, keyed_messages(keys=1, each=3))
+    messages = [("key=k1", "bad"), ("n=2", "once"), ("n=3", "good")]
+    sent = anyclients.send(broker.name_server, topic, messages)
 
-    with javaclients.concurrent_consumer(
-        broker.name_server, topic, group, fail_body="order-0#1", fail_times=1
+    with anyclients.concurrent_consumer(
+        broker.name_server,
+        topic,
+        group,
+        refuse={"bad": ALWAYS, "once": 1},
+        max_reconsume_times=2,
     ) as consumer:
-        received = consumer.wait_for_messages(3, CONSUME_TIMEOUT_S)
+        received = consumer.wait_for_messages(2, CONSUME_TIMEOUT_S)
+        (dead,) = dead_letters(broker, anyclients, group)
 
-    assert {message.body for message in received} == {"order-0#0", "order-0#1", "order-0#2"}
-    (again,) = [message for message in received if message.body == "order-0#1"]
+    (again,) = [message for message in received if message.body == "once"]
     assert again.reconsume_times == 1
-    assert b"order-0#1" in frames.pull(broker.broker_address, f"%RETRY%{group}", 0, 0).body
+    tries = [message for message in consumer.suspended if message.body == "bad"]
+    assert [message.reconsume_times for message in tries] == [0, 1, 2]
+    for before, after in itertools.pairwise(tries):
+        assert after.started_at_ms - before.ended_at_ms >= RETRY_DELAY_MS - 1
+    retries = frames.pull(broker.broker_address, f"%RETRY%{group}", 0, 0).body
+    assert (retries.count(b"bad"), retries.count(b"once")) == (2, 1)
+    assert (dead.body, dead.reconsume_times, dead.properties["KEYS"]) == ("bad", 3, "k1")
+    assert dead.properties["ORIGIN_MESSAGE_ID"] == sent[0].offset_message_id
+    assert dead.properties["RETRY_TOPIC"] == topic
+
+
+def test_tags_and_sql_filters_let_through_what_they_name(
+    broker: Broker, anyclients: JavaClients
+) -> None:
+    topic = broker.create_topic("filtered", 2)
+    messages = [(f"tag={'ABC'[size % 3]};size={size}", f"size {size}") for size in range(10)]
+    anyclients.send(broker.name_server, topic, messages)
+
+    def start(**wanted: str) -> Consumer:
+        group = broker.unique("filtered")
+        return anyclients.concurrent_consumer(broker.name_server, topic, group, **wanted)
+
+    with (
+        start(tags="A || C") as by_tags,
+        start(sql="size BETWEEN 3 AND 5 OR (size > 7 AND TAGS IN ('A'))") as by_sql,
+    ):
+        by_tags.wait_for_messages(7, CONSUME_TIMEOUT_S)
+        by_sql.wait_for_messages(4, CONSUME_TIMEOUT_S)
+
+    assert bodies(by_tags) == [f"size {size}" for size in (0, 2, 3, 5, 6, 8, 9)]
+    assert bodies(by_sql) == [f"size {size}" for size in (3, 4, 5, 9)]
+
+
+def test_every_member_of_a_broadcast_group_gets_everything_and_keeps_its_own_offsets(
+    broker: Broker, anyclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("broadcast", 2), broker.unique("broadcast")
+    first, second = keyed_messages(keys=4, each=3), keyed_messages(keys=4, each=3, first=3)
+    anyclients.send_ordered(broker.name_server, topic, first)
+
+    def start(instance: str) -> Consumer:
+        return anyclients.concurrent_consumer(
+            broker.name_server, topic, group, broadcast=True, instance=instance
+        )
+
+    with start("one") as one, start("two") as two:
+        for member in (one, two):
+            member.wait_for_messages(len(first), CONSUME_TIMEOUT_S)
+    anyclients.send_ordered(broker.name_server, topic, second)
+    with start("one") as again:
+        again.wait_for_messages(len(second), CONSUME_TIMEOUT_S)
+
+    assert bodies(one) == bodies(two) == sorted(value for _, value in first)
+    assert bodies(again) == sorted(value for _, value in second)
+    for queue_id in range(2):
+        committed = frames.committed_offset(broker.broker_address, group, topic, queue_id)
+        assert committed is None
 
 
 @pytest.mark.parametrize("refused", [0, 1], ids=["all handled", "one refused once"])
@@ -55,14 +120,13 @@ def test_a_consumer_that_the_broker_switched_to_pop_handles_everything(
     javaclients.send_ordered(broker.name_server, topic, pairs)
 
     with javaclients.concurrent_consumer(
-        broker.name_server,
-        topic,
-        group,
-        server_rebalance=True,
-        fail_body="order-1#2",
-        fail_times=refused,
+        broker.name_server, topic, group, server_rebalance=True, refuse={"order-1#2": refused}
     ) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
 
     assert sorted(message.body for message in received) == sorted(value for _, value in pairs)
     assert len(consumer.suspended) == refused
+
+
+def bodies(consumer: Consumer) -> list[str]:
+    return sorted(message.body for message in consumer.received)

@@ -1,28 +1,24 @@
 """Apache's own Java clients as Python calls: producers, consumers, queue selector and mqadmin."""
 
 import json
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.support.java_programs import (
-    PACKAGE,
     Event,
     JavaProgram,
     JavaProgramFailed,
     compiled_programs,
-    java_command,
 )
-from tests.support.maven import rocketmq_jars
+from tests.support.maven import ROCKETMQ_5, Release, rocketmq_jars
 
 SEND_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 30.0
 MQADMIN_TIMEOUT_S = 60.0
 MQADMIN_FAILURES = ("Exception", "The sub command")
-MQADMIN = f"{PACKAGE}.Mqadmin"
 
 
 @dataclass(frozen=True)
@@ -33,6 +29,18 @@ class Sent:
     queue_id: int
     queue_offset: int
     message_id: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a producer was told about one message of `JavaClients.send`, and when."""
+
+    body: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    offset_message_id: str
+    at_ms: int
 
 
 @dataclass(frozen=True)
@@ -129,18 +137,42 @@ class SelectorOracle(JavaProgram):
         return Choice(answer["hashCode"], answer["index"])
 
 
+class Mqadmin(JavaProgram):
+    """Apache's mqadmin, one command at a time, in one long-lived JVM."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__("Mqadmin", [], home)
+        self._asked = 0
+
+    def run(self, words: Sequence[str]) -> tuple[str, str]:
+        """Runs one command and returns what it wrote to standard output and standard error."""
+        self.write_lines([json.dumps(words)])
+        self._asked += 1
+        answer = self.wait_for_event("printed", MQADMIN_TIMEOUT_S, count=self._asked)[-1]
+        return answer["output"], answer["errors"]
+
+
 class JavaClients:
     """Starts Apache's Java clients; whatever still runs at the end of the ``with`` block is killed.
 
     Args:
         home: A temporary folder that serves the clients as home and holds their logs.
+        release: Of the producers and consumers; mqadmin and the selector are always the newest.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, release: Release = ROCKETMQ_5) -> None:
         self._home = home
+        self._release = release
         self._started: list[JavaProgram] = []
-        rocketmq_jars()
-        compiled_programs()
+        self._mqadmin: Mqadmin | None = None
+        for needed in (ROCKETMQ_5, release):
+            rocketmq_jars(needed)
+            compiled_programs(needed)
+
+    @property
+    def version(self) -> str:
+        """Of the producers and consumers."""
+        return self._release.version
 
     def __enter__(self) -> Self:
         return self
@@ -168,6 +200,33 @@ class JavaClients:
             Sent(event["key"], event["queueId"], event["queueOffset"], event["msgId"])
             for event in self._feed("OrderedProducer", arguments, _lines(pairs))
         ]
+
+    def send(
+        self, name_server: str, topic: str, messages: Iterable[tuple[str, str]]
+    ) -> list[Answer]:
+        """Sends (how, body) pairs to any queue; how is explained in ``Sender.java``.
+
+        Returns the answers in the order in which they came; a one-way send has none.
+        """
+        events = self._feed("Sender", _arguments(name_server, topic), _lines(messages))
+        return [
+            Answer(
+                body=event["body"],
+                queue_id=event["queueId"],
+                queue_offset=event["queueOffset"],
+                message_id=event["msgId"],
+                offset_message_id=event["offsetMsgId"],
+                at_ms=event["at"],
+            )
+            for event in events
+        ]
+
+    def sender(self, name_server: str, topic: str) -> JavaProgram:
+        """Starts a producer that stays; its input lines are explained in ``Sender.java``."""
+        arguments = _arguments(name_server, topic)
+        program = JavaProgram("Sender", arguments, self._home, self._release)
+        self._started.append(program)
+        return program
 
     def send_batches(
         self,
@@ -200,8 +259,7 @@ class JavaClients:
         max_messages: int | None = None,
         idle_ms: int | None = None,
         work_ms: int = 0,
-        fail_body: str | None = None,
-        fail_times: int = 0,
+        refuse: Mapping[str, int] | None = None,
         max_reconsume_times: int | None = None,
     ) -> Consumer:
         """Starts a push consumer with an orderly listener, from the first offset.
@@ -213,8 +271,7 @@ class JavaClients:
             max_messages: Stop after so many messages were handled.
             idle_ms: Stop after so long without any.
             work_ms: How long the listener takes for each message.
-            fail_body: Refuse the message with this body ...
-            fail_times: ... the first so many times.
+            refuse: How often to refuse the message with this body.
             max_reconsume_times: Hand the message to the dead-letter queue after so many retries.
         """
         options = {
@@ -222,52 +279,42 @@ class JavaClients:
             "max-messages": max_messages,
             "idle-ms": idle_ms,
             "work-ms": work_ms,
-            "fail-body": fail_body,
-            "fail-times": fail_times,
+            "refuse": refuse,
             "max-reconsume-times": max_reconsume_times,
         }
         return self._consumer("OrderlyConsumer", _arguments(name_server, topic, **options))
 
     def concurrent_consumer(
-        self,
-        name_server: str,
-        topic: str,
-        group: str,
-        *,
-        server_rebalance: bool = False,
-        fail_body: str | None = None,
-        fail_times: int = 0,
+        self, name_server: str, topic: str, group: str, **options: object
     ) -> Consumer:
         """Starts a push consumer with a concurrent listener, from the first offset.
 
         Args:
             name_server: Where to find the topic.
-            topic: What to consume, all tags.
+            topic: What to consume.
             group: The consumer group.
-            server_rebalance: Let the broker assign queues, which POP needs.
-            fail_body: Refuse the message with this body ...
-            fail_times: ... the first so many times.
+            options: Of ``ConcurrentConsumer.java``, underscores for hyphens: ``tags`` or ``sql``;
+                ``broadcast`` with its ``instance``; ``server_rebalance``, which POP needs;
+                ``refuse`` and ``max_reconsume_times`` as above.
         """
-        options = {
-            "group": group,
-            "server-rebalance": server_rebalance,
-            "fail-body": fail_body,
-            "fail-times": fail_times,
-        }
-        return self._consumer("ConcurrentConsumer", _arguments(name_server, topic, **options))
+        named = {name.replace("_", "-"): value for name, value in options.items()}
+        arguments = _arguments(name_server, topic, group=group, **named)
+        return self._consumer("ConcurrentConsumer", arguments)
 
     def lite_pull_consumer(
-        self,
-        name_server: str,
-        topic: str,
-        group: str,
-        *,
-        max_messages: int | None = None,
-        idle_ms: int | None = None,
+        self, name_server: str, topic: str, group: str, **options: object
     ) -> Consumer:
-        """Starts a lite pull consumer in subscribe mode; it starts at 0 and commits as it polls."""
-        options = {"group": group, "max-messages": max_messages, "idle-ms": idle_ms}
-        return self._consumer("LitePull", _arguments(name_server, topic, **options))
+        """Starts a lite pull consumer, by default in subscribe mode and committing as it polls.
+
+        Args:
+            name_server: Where to find the topic.
+            topic: What to consume, all tags.
+            group: The consumer group.
+            options: Of ``LitePull.java``, underscores for hyphens: ``assign``, ``seek``,
+                ``auto_commit``, ``max_messages``, ``idle_ms``.
+        """
+        named = {name.replace("_", "-"): value for name, value in options.items()}
+        return self._consumer("LitePull", _arguments(name_server, topic, group=group, **named))
 
     def selector_oracle(self) -> SelectorOracle:
         """Starts the selector oracle."""
@@ -281,26 +328,27 @@ class JavaClients:
         Raises:
             JavaProgramFailed: It failed; mqadmin says so in its output, not by its exit status.
         """
-        java = java_command(MQADMIN, [command, "-n", name_server, *arguments], self._home)
-        done = subprocess.run(
-            java, capture_output=True, text=True, timeout=MQADMIN_TIMEOUT_S, check=False
-        )
-        output = done.stdout + done.stderr
-        if done.returncode != 0 or any(sign in output for sign in MQADMIN_FAILURES):
-            raise JavaProgramFailed("mqadmin", f"{command} {' '.join(arguments)} failed", output)
-        return done.stdout
+        if self._mqadmin is None:
+            self._mqadmin = Mqadmin(self._home)
+            self._started.append(self._mqadmin)
+        output, errors = self._mqadmin.run([command, "-n", name_server, *arguments])
+        everything = output + errors
+        if any(sign in everything for sign in MQADMIN_FAILURES):
+            what = f"{command} {' '.join(arguments)} failed"
+            raise JavaProgramFailed("mqadmin", what, everything)
+        return output
 
     def run(self, program: str, arguments: Sequence[str], lines: Sequence[str] = ()) -> list[Event]:
         """Runs any of the programs to its end on some input lines, and returns its events."""
         return self._feed(program, arguments, lines)
 
     def _feed(self, program: str, arguments: Sequence[str], lines: Sequence[str]) -> list[Event]:
-        with JavaProgram(program, arguments, self._home) as running:
+        with JavaProgram(program, arguments, self._home, self._release) as running:
             running.write_lines(lines)
             return running.finish(SEND_TIMEOUT_S)
 
     def _consumer(self, program: str, arguments: Sequence[str]) -> Consumer:
-        consumer = Consumer(program, arguments, self._home)
+        consumer = Consumer(program, arguments, self._home, self._release)
         self._started.append(consumer)
         return consumer
 
@@ -309,9 +357,14 @@ def _arguments(name_server: str, topic: str, **options: object) -> list[str]:
     arguments = ["--name-server", name_server, "--topic", topic]
     for name, value in options.items():
         if value is not None:
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            arguments += [f"--{name}", text]
+            arguments += [f"--{name}", _text(value)]
     return arguments
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={inner}" for name, inner in value.items())
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _lines(pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -1,5 +1,8 @@
 """Compiles the Java programs beside this package and talks to one of them line by line.
 
+The same sources run on the clients of RocketMQ 5 and 4; what these call differently is in one class
+per release (folders ``v5`` and ``v4``, the former also with what needs RocketMQ 5).
+
 A program prints one JSON object per line on standard output (field ``event`` says what it is); its
 standard error is kept in a file and shown when something goes wrong. Ending its standard input asks
 a program to stop cleanly.
@@ -16,13 +19,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.support.jvm import SMALL_JVM, find_java, rocketmq_properties
-from tests.support.maven import locked, rocketmq_jars
+from tests.support.maven import ROCKETMQ_5, Release, locked, rocketmq_jars
 from tests.support.paths import CACHE, JAVA_SOURCES
 from tests.support.processes import end, start_tethered, tail
 from tests.support.waiting import Deadline, DeadlineExceeded
 
 PACKAGE = "rmqordered.testclients"
 STOP_TIMEOUT_S = 30.0
+# Instead of 20 s each: how often a client looks whether its queues have changed, and renews the
+# locks of those it has. A test that loses a notification or an owner would wait that long.
+QUICK_TIMERS = (
+    "-Drocketmq.client.rebalance.waitInterval=3000",
+    "-Drocketmq.client.rebalance.lockInterval=2000",
+)
 
 Event = dict[str, Any]
 
@@ -40,30 +49,34 @@ class JavaProgramFailed(AssertionError):
         return f"{self.program} {self.what}; the end of its standard error:\n{self.log_tail}"
 
 
-def compiled_programs() -> Path:
+def compiled_programs(release: Release = ROCKETMQ_5) -> Path:
     """Returns the folder with the compiled programs, compiling them if the sources have changed.
+
+    Args:
+        release: Whose client they are compiled against.
 
     Raises:
         MavenUnavailable: The client library is not in the cache and cannot be fetched.
         JavaUnavailable: There is no compiler.
     """
-    sources = sorted(JAVA_SOURCES.glob("*.java"))
+    dialect = JAVA_SOURCES / f"v{release.version[0]}"
+    sources = sorted([*JAVA_SOURCES.glob("*.java"), *dialect.glob("*.java")])
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    classes = CACHE / "test-clients" / digest
+    classes = CACHE / "test-clients" / f"{digest}-{release.version}"
     if not classes.is_dir():
         with locked(CACHE / "test-clients" / "lock"):
             if not classes.is_dir():
-                _compile(sources, classes)
+                _compile(sources, rocketmq_jars(release), classes)
     return classes
 
 
-def _compile(sources: Sequence[Path], classes: Path) -> None:
+def _compile(sources: Sequence[Path], jars: Path, classes: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="partial-", dir=classes.parent) as partial:
         target = Path(partial, "classes")
         # --release keeps the classes usable by every Java the project supports; -proc:none because
         # RocketMQ's dependencies bring annotation processors that have no business here.
         options = ["--release", "17", "-Xlint:all", "-Werror", "-proc:none", "-encoding", "UTF-8"]
-        command = [find_java("javac"), *options, "-cp", f"{rocketmq_jars()}/*", "-d", str(target)]
+        command = [find_java("javac"), *options, "-cp", f"{jars}/*", "-d", str(target)]
         done = subprocess.run(
             [*command, *map(str, sources)], capture_output=True, text=True, check=False
         )
@@ -72,11 +85,14 @@ def _compile(sources: Sequence[Path], classes: Path) -> None:
         target.rename(classes)
 
 
-def java_command(main_class: str, arguments: Sequence[str], home: Path) -> list[str]:
-    """Returns the command that runs a class with RocketMQ's client and tools on its class path."""
-    class_path = f"{compiled_programs()}:{rocketmq_jars()}/*"
+def java_command(
+    main_class: str, arguments: Sequence[str], home: Path, release: Release = ROCKETMQ_5
+) -> list[str]:
+    """Returns the command that runs a class with a release's client on its class path."""
+    class_path = f"{compiled_programs(release)}:{rocketmq_jars(release)}/*"
     # Most programs live for seconds: the first compiler tier only starts them faster.
-    options = (*SMALL_JVM, "-XX:TieredStopAtLevel=1", "-Xmx192m", *rocketmq_properties(home))
+    fast = (*SMALL_JVM, "-XX:TieredStopAtLevel=1", "-Xmx192m", *QUICK_TIMERS)
+    options = (*fast, *rocketmq_properties(home))
     return [find_java(), *options, "-cp", class_path, main_class, *arguments]
 
 
@@ -88,7 +104,9 @@ class JavaProgram:
     which case it is killed.
     """
 
-    def __init__(self, name: str, arguments: Sequence[str], home: Path) -> None:
+    def __init__(
+        self, name: str, arguments: Sequence[str], home: Path, release: Release = ROCKETMQ_5
+    ) -> None:
         self.name = name
         self._log = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log", dir=home)[1])
         self._events: list[Event] = []
@@ -97,7 +115,7 @@ class JavaProgram:
         self._cannot_parse: str | None = None
         with self._log.open("ab") as log:
             self._process = start_tethered(
-                java_command(f"{PACKAGE}.{name}", arguments, home),
+                java_command(f"{PACKAGE}.{name}", arguments, home, release),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -12,13 +12,44 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.paths import CACHE
 
-ROCKETMQ_VERSION = "5.5.0"
-ROCKETMQ_ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools")
+APACHE = "org.apache.rocketmq"
 FETCH_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release of RocketMQ: the artifacts that are fetched, and where they are kept.
+
+    Args:
+        version: Of RocketMQ.
+        folder: Its place in the cache.
+        artifacts: Maven coordinates ``group:artifact:version``, with all they depend on.
+    """
+
+    version: str
+    folder: str
+    artifacts: tuple[str, ...]
+
+
+# Broker, tools and clients of the release that is the referee.
+ROCKETMQ_5 = Release(
+    "5.5.0",
+    "rocketmq-5.5.0",
+    tuple(f"{APACHE}:rocketmq-{part}:5.5.0" for part in ("broker", "namesrv", "tools")),
+)
+ROCKETMQ_VERSION = ROCKETMQ_5.version
+# Clients of the generation before, of which many are still in service. Fastjson2, which comes with
+# the newer release, is how the programs print.
+ROCKETMQ_4 = Release(
+    "4.9.8",
+    "rocketmq-client-4.9.8",
+    (f"{APACHE}:rocketmq-client:4.9.8", "com.alibaba.fastjson2:fastjson2:2.0.59"),
+)
 
 
 class ToolUnavailable(Exception):
@@ -33,18 +64,18 @@ class MavenUnavailable(ToolUnavailable):
     """Maven is not installed, or could not reach a repository."""
 
 
-def rocketmq_jars() -> Path:
-    """Returns the folder with RocketMQ's jars, fetching them if this is the first time.
+def rocketmq_jars(release: Release = ROCKETMQ_5) -> Path:
+    """Returns the folder with a release's jars, fetching them if this is the first time.
 
     Raises:
         MavenUnavailable: They are not in the cache and cannot be fetched.
     """
-    home = CACHE / f"rocketmq-{ROCKETMQ_VERSION}"
+    home = CACHE / release.folder
     jars = home / "lib"
     if not jars.is_dir():
         with locked(home / "lock"):
             if not jars.is_dir():
-                _fetch(jars)
+                _fetch(release, jars)
     return jars
 
 
@@ -57,20 +88,20 @@ def locked(lock: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(jars: Path) -> None:
+def _fetch(release: Release, jars: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         reason = "Maven (mvn) is not on the PATH, so Apache RocketMQ cannot be fetched."
         raise MavenUnavailable(reason)
     with tempfile.TemporaryDirectory(prefix="partial-", dir=jars.parent) as partial:
         pom = Path(partial, "pom.xml")
-        pom.write_text(_pom(), encoding="utf-8")
+        pom.write_text(_pom(release), encoding="utf-8")
         copied = Path(partial, "lib")
-        _copy_dependencies(maven, pom, copied)
+        _copy_dependencies(maven, pom, copied, release)
         copied.rename(jars)
 
 
-def _copy_dependencies(maven: str, pom: Path, target: Path) -> None:
+def _copy_dependencies(maven: str, pom: Path, target: Path, release: Release) -> None:
     command = [maven, "-B", "-q", "-Dstyle.color=never", "-f", str(pom)]
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
     try:
@@ -87,23 +118,24 @@ def _copy_dependencies(maven: str, pom: Path, target: Path) -> None:
         reason = f"Maven did not fetch Apache RocketMQ within {FETCH_TIMEOUT_S:g} s."
         raise MavenUnavailable(reason) from None
     if done.returncode != 0:
-        raise MavenUnavailable(_explain(done.stdout + done.stderr))
-    if not (target / f"rocketmq-broker-{ROCKETMQ_VERSION}.jar").is_file():
-        reason = f"Maven succeeded but did not copy rocketmq-broker {ROCKETMQ_VERSION}."
+        raise MavenUnavailable(_explain(release, done.stdout + done.stderr))
+    _, artifact, version = release.artifacts[0].split(":")
+    if not (target / f"{artifact}-{version}.jar").is_file():
+        reason = f"Maven succeeded but did not copy {artifact} {version}."
         raise MavenUnavailable(reason)
 
 
-def _explain(output: str) -> str:
+def _explain(release: Release, output: str) -> str:
     errors = [line for line in output.splitlines() if line.startswith("[ERROR]")]
     detail = errors[0].removeprefix("[ERROR]").strip() if errors else "it gave no reason"
-    return f"Maven could not fetch Apache RocketMQ {ROCKETMQ_VERSION}: {detail[:300].rstrip('.')}."
+    return f"Maven could not fetch Apache RocketMQ {release.version}: {detail[:300].rstrip('.')}."
 
 
-def _pom() -> str:
+def _pom(release: Release) -> str:
     dependencies = "\n".join(
-        f"<dependency><groupId>org.apache.rocketmq</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{ROCKETMQ_VERSION}</version></dependency>"
-        for artifact in ROCKETMQ_ARTIFACTS
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version></dependency>"
+        for group, artifact, version in (name.split(":") for name in release.artifacts)
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'

@@ -174,7 +174,10 @@ class RocketMq:
         self._start_broker()
 
     def _start_name_server(self) -> None:
-        config = {"listenPort": str(self._base_port + NAME_SERVER), "bindAddress": "127.0.0.1"}
+        # Off by default in RocketMQ, but routes with the declared queues are part of the contract.
+        ordered = {"orderMessageEnable": "true"}
+        address = {"listenPort": str(self._base_port + NAME_SERVER), "bindAddress": "127.0.0.1"}
+        config = {**address, **ordered}
         main_class = "org.apache.rocketmq.namesrv.NamesrvStartup"
         options = (*SMALL_JVM, "-Xmx128m", "-XX:TieredStopAtLevel=1")
         self._name_server_process = self._start_jvm("namesrv", main_class, config, options)

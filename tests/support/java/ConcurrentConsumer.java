@@ -1,9 +1,8 @@
 package rmqordered.testclients;
 
-import java.nio.charset.StandardCharsets;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -12,20 +11,19 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * Apache's push consumer with a concurrent listener: no locks, no order, failed messages go through the retry topic.
- * With {@code --server-rebalance true} the broker assigns the queues, and may have it consume by POP.
+ * {@code --tags} or {@code --sql} filter, {@code --broadcast true} makes every {@code --instance}
+ * get everything. With {@code --server-rebalance true} the broker assigns the queues, and may have it consume by POP.
  */
 public final class ConcurrentConsumer implements MessageListenerConcurrently {
     /** One second, the shortest there is. */
     private static final int RETRY_DELAY_LEVEL = 1;
 
     private final Receipts receipts;
-    private final String failBody;
-    private final AtomicLong failuresLeft;
+    private final Refusals refusals;
 
     private ConcurrentConsumer(Arguments arguments, Receipts receipts) {
         this.receipts = receipts;
-        this.failBody = arguments.optional("fail-body");
-        this.failuresLeft = new AtomicLong(arguments.number("fail-times", 0));
+        this.refusals = new Refusals(arguments);
     }
 
     public static void main(String[] args) throws Exception {
@@ -35,8 +33,16 @@ public final class ConcurrentConsumer implements MessageListenerConcurrently {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.required("group"));
         Consumers.configure(consumer, arguments);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setClientRebalance(!arguments.flag("server-rebalance"));
-        consumer.subscribe(arguments.required("topic"), "*");
+        consumer.setMaxReconsumeTimes((int) arguments.number("max-reconsume-times", -1));
+        if (arguments.flag("server-rebalance")) {
+            Dialect.letBrokerRebalance(consumer);
+        }
+        if (arguments.flag("broadcast")) {
+            // A cluster member's id holds its process id; a broadcasting one keeps its offsets under a lasting name.
+            consumer.setInstanceName(arguments.required("instance"));
+            Dialect.broadcast(consumer);
+        }
+        consumer.subscribe(arguments.required("topic"), selector(arguments));
         consumer.setMessageListener(new ConcurrentConsumer(arguments, receipts));
         consumer.start();
         Receipts.printStarted(consumer.buildMQClientId());
@@ -46,13 +52,18 @@ public final class ConcurrentConsumer implements MessageListenerConcurrently {
         System.exit(0);
     }
 
+    private static MessageSelector selector(Arguments arguments) {
+        String sql = arguments.optional("sql");
+        String tags = arguments.optional("tags");
+        return sql != null ? MessageSelector.bySql(sql) : MessageSelector.byTag(tags == null ? "*" : tags);
+    }
+
     @Override
     public ConsumeConcurrentlyStatus consumeMessage(
         List<MessageExt> messages, ConsumeConcurrentlyContext context) {
         for (MessageExt message : messages) {
             long startedAt = System.currentTimeMillis();
-            String body = new String(message.getBody(), StandardCharsets.UTF_8);
-            if (body.equals(failBody) && failuresLeft.getAndDecrement() > 0) {
+            if (refusals.refuses(message)) {
                 receipts.handled(message, startedAt, false);
                 context.setDelayLevelWhenNextConsume(RETRY_DELAY_LEVEL);
                 return ConsumeConcurrentlyStatus.RECONSUME_LATER;

@@ -2,10 +2,12 @@ package rmqordered.testclients;
 
 import java.nio.charset.StandardCharsets;
 import org.apache.rocketmq.common.message.Message;
-import org.apache.rocketmq.common.message.MessageConst;
 
 /** One {@code KEY<TAB>VALUE} line of standard input. */
 final class KeyedLine {
+    /** RocketMQ 5 has a constant for it, RocketMQ 4 only the habit. */
+    static final String SHARDING_KEY = "__SHARDINGKEY";
+
     final String key;
     final String value;
 
@@ -28,7 +30,7 @@ final class KeyedLine {
         if (!key.isEmpty()) {
             message.setKeys(key);
             if (withShardingKey) {
-                message.putUserProperty(MessageConst.PROPERTY_SHARDING_KEY, key);
+                message.putUserProperty(SHARDING_KEY, key);
             }
         }
         return message;

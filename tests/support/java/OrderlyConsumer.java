@@ -1,9 +1,7 @@
 package rmqordered.testclients;
 
-import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyContext;
@@ -13,20 +11,18 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Apache's push consumer with an orderly listener, which can be told to fail a body a few times. */
+/** Apache's push consumer with an orderly listener, which can be told to refuse a body a few times. */
 public final class OrderlyConsumer implements MessageListenerOrderly {
     /** How long a refused message waits; the client's default of a second would only slow the tests. */
     private static final long SUSPEND_MILLIS = 100;
 
     private final Receipts receipts;
-    private final String failBody;
-    private final AtomicLong failuresLeft;
+    private final Refusals refusals;
     private final long workMillis;
 
     private OrderlyConsumer(Arguments arguments, Receipts receipts) {
         this.receipts = receipts;
-        this.failBody = arguments.optional("fail-body");
-        this.failuresLeft = new AtomicLong(arguments.number("fail-times", 0));
+        this.refusals = new Refusals(arguments);
         this.workMillis = arguments.number("work-ms", 0);
     }
 
@@ -41,7 +37,7 @@ public final class OrderlyConsumer implements MessageListenerOrderly {
         consumer.setMaxReconsumeTimes((int) arguments.number("max-reconsume-times", -1));
         consumer.subscribe(topic, "*");
         consumer.setMessageListener(new OrderlyConsumer(arguments, receipts));
-        consumer.setMessageQueueListener((changed, all, assigned) -> {
+        Dialect.onAssignment(consumer, (changed, assigned) -> {
             if (changed.equals(topic)) {
                 printAssigned(
                     assigned.stream().map(MessageQueue::getQueueId).sorted().collect(Collectors.toList()));
@@ -61,8 +57,7 @@ public final class OrderlyConsumer implements MessageListenerOrderly {
         for (MessageExt message : messages) {
             long startedAt = System.currentTimeMillis();
             work();
-            String body = new String(message.getBody(), StandardCharsets.UTF_8);
-            if (body.equals(failBody) && failuresLeft.getAndDecrement() > 0) {
+            if (refusals.refuses(message)) {
                 receipts.handled(message, startedAt, false);
                 context.setSuspendCurrentQueueTimeMillis(SUSPEND_MILLIS);
                 return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;

@@ -16,6 +16,8 @@ final class Producers {
         producer.setNamesrvAddr(arguments.required("name-server"));
         // The default of 3 s is too short for a first send on a machine that is busy with other tests.
         producer.setSendMsgTimeout(10_000);
+        // Instead of 30 s: a broker knows a producer by its heartbeat, and the first comes before the first route.
+        producer.setHeartbeatBrokerInterval(1_000);
         producer.start();
         return producer;
     }

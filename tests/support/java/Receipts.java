@@ -4,7 +4,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
@@ -35,7 +34,7 @@ final class Receipts {
         Map<String, Object> line = Lines.event(success ? "message" : "suspended");
         line.put("queueId", message.getQueueId());
         line.put("queueOffset", message.getQueueOffset());
-        line.put("key", message.getProperty(MessageConst.PROPERTY_SHARDING_KEY));
+        line.put("key", message.getProperty(KeyedLine.SHARDING_KEY));
         line.put("keys", message.getKeys());
         line.put("tags", message.getTags());
         line.put("body", new String(message.getBody(), StandardCharsets.UTF_8));

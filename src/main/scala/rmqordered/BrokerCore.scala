@@ -145,7 +145,7 @@ final class BrokerCore(
     )
     val pull = new PullHandler(pullTables, parked, filters, fence, wide, clock)
     Handlers(
-      route = new RouteHandler(store.topics, identity),
+      route = new RouteHandler(store.topics, kv, identity),
       kv = new KvHandler(kv),
       topic = new TopicHandler(store, offsets, identity, config(Settings.maxQueuesPerTopic)),
       send = new SendHandler(store, creation, groups, locks, delays, sendSettings),

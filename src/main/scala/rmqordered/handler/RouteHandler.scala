@@ -4,19 +4,23 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import rmqordered.model.TopicConfig
-import rmqordered.store.TopicTable
+import rmqordered.store.{KvTable, TopicTable}
 import rmqordered.util.Json
 
 /** The name server's half: where topics are. There is one broker, this one. */
-final class RouteHandler(topics: TopicTable, identity: BrokerIdentity) {
+final class RouteHandler(topics: TopicTable, pairs: KvTable, identity: BrokerIdentity) {
 
-  /** 105. Always strict JSON: old and new Java clients read it alike. */
+  /**
+   * 105. Always strict JSON: old and new Java clients read it alike. The queues that an operator
+   * has declared for an ordered topic are told, as by a name server with orderMessageEnable.
+   */
   def routeInfo(call: Call): Unit = {
     val name = call.text("topic")
     val topic = topics.get(name).getOrElse(throw Failures.noRoute(name))
     val root = Json.obj()
     root.putArray("brokerDatas").add(brokerData())
     root.putObject("filterServerTable")
+    pairs.get(RouteHandler.OrderNamespace, name).foreach(root.put("orderTopicConf", _))
     root.putArray("queueDatas").add(queueData(topic))
     root.set[JsonNode](Features.FieldName, Json.texts(Features.announced))
     call.answer(Response.json(root))
@@ -64,4 +68,8 @@ final class RouteHandler(topics: TopicTable, identity: BrokerIdentity) {
       .put("readQueueNums", topic.readQueueNums)
       .put("topicSysFlag", topic.sysFlag)
       .put("writeQueueNums", topic.writeQueueNums)
+}
+
+object RouteHandler {
+  private val OrderNamespace = "ORDER_TOPIC_CONFIG"
 }

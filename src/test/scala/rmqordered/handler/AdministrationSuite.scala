@@ -62,6 +62,18 @@ class AdministrationSuite extends BrokerSuite {
     )
   }
 
+  broker.test("a route tells the queues that were declared for an ordered topic") { b =>
+    val client = b.connect()
+    client.createTopic("t", 3)
+    val order = Seq("namespace" -> "ORDER_TOPIC_CONFIG", "key" -> "t")
+    client.call(RequestCode.PutKvConfig, order :+ ("value" -> "broker-a:3"): _*)
+    def declared = json(client.call(RequestCode.GetRouteInfoByTopic, "topic" -> "t"))
+      .path("orderTopicConf")
+    assertEquals(declared.asText(), "broker-a:3")
+    client.call(RequestCode.DeleteKvConfig, order: _*)
+    assert(declared.isMissingNode)
+  }
+
   broker.test("a topic can be made, changed, described and deleted") { b =>
     val client = b.connect()
     val fields = Seq(

@@ -243,6 +243,28 @@ class QueueLockManagerSuite extends munit.FunSuite {
     assertEquals(order.toArray.toSeq, Seq[AnyRef]("action of a", "granted to b"))
   }
 
+  test("a reset waits for a fenced action that has begun, and its owner is refused afterwards") {
+    val world = new World
+    world.lock("a")
+    val order = new java.util.concurrent.ConcurrentLinkedQueue[String]()
+    val resetting = new Thread(() => {
+      world.locks.endEpochs("g", Seq(queue))
+      val _ = order.add("reset")
+    })
+    world.locks.ifCurrent("g", queue, 1L) {
+      resetting.start()
+      val deadline = System.nanoTime() + 5000000000L
+      while (resetting.getState != Thread.State.BLOCKED && System.nanoTime() < deadline)
+        Thread.onSpinWait()
+      order.add("action of a")
+    }
+    resetting.join()
+    assertEquals(order.toArray.toSeq, Seq[AnyRef]("action of a", "reset"))
+    assert(world.locks.ifCurrent("g", queue, 1L)(()).isLeft)
+    world.lock("a")
+    assert(world.locks.ifCurrent("g", queue, 2L)(()).isRight)
+  }
+
   test("the fence does not wait for the disk") {
     val reached = new java.util.concurrent.CountDownLatch(1)
     val goOn = new java.util.concurrent.CountDownLatch(1)

@@ -1,0 +1,49 @@
+package rmqordered.testclients;
+
+import com.alibaba.fastjson2.JSON;
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
+
+/**
+ * Runs commands of Apache's mqadmin, one after another in one JVM: each line is a JSON array with the words of a
+ * command, each answer holds all that the command printed. Starting a JVM for each would take most of the time.
+ */
+public final class Mqadmin {
+    private Mqadmin() {
+    }
+
+    public static void main(String[] args) throws Exception {
+        Lines.claimStandardOutput();
+        try (BufferedReader input = Lines.input()) {
+            String line;
+            while ((line = input.readLine()) != null) {
+                Lines.print(run(JSON.parseArray(line, String.class).toArray(new String[0])));
+            }
+        }
+        // Not when the last thread of the last command has idled out.
+        System.exit(0);
+    }
+
+    private static Map<String, Object> run(String[] words) {
+        ByteArrayOutputStream output = new ByteArrayOutputStream();
+        ByteArrayOutputStream errors = new ByteArrayOutputStream();
+        PrintStream standardError = System.err;
+        try (PrintStream screen = new PrintStream(output, true, StandardCharsets.UTF_8);
+            PrintStream complaints = new PrintStream(errors, true, StandardCharsets.UTF_8)) {
+            System.setOut(screen);
+            System.setErr(complaints);
+            MQAdminStartup.main0(words, null);
+        } finally {
+            System.setErr(standardError);
+            System.setOut(standardError);
+        }
+        Map<String, Object> printed = Lines.event("printed");
+        printed.put("output", output.toString(StandardCharsets.UTF_8));
+        printed.put("errors", errors.toString(StandardCharsets.UTF_8));
+        return printed;
+    }
+}
