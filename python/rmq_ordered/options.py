@@ -218,7 +218,8 @@ SOURCE_OPTIONS: Final[Sequence[Option]] = (
     ),
     Option(
         "group",
-        "Consumer group that owns the queues and whose offsets are committed. "
+        "Consumer group that owns the queues and whose offsets are committed (with "
+        "`leaseMode=none` nothing is). "
         "Needed unless `leaseMode` is `none` and `startingOffsets` is not `group`.",
         "a consumer group name (letters, digits, '_', '-', '%', '|'; at most 120 characters)",
         parse_group,
