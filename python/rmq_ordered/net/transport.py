@@ -1,4 +1,4 @@
-"""A TCP connection as the channel needs it: the only place where OSError is translated."""
+"""A TCP connection as the channel needs it; only here and in ``tls`` is OSError translated."""
 
 from __future__ import annotations
 
