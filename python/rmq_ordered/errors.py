@@ -153,8 +153,8 @@ class OffsetOutOfRange(BrokerError):
     def __str__(self) -> str:
         return (
             f"{self.queue}: queue offset {self.asked} was asked for, but {self.address} holds "
-            f"[{self.minimum}, {self.maximum}); messages may have expired or the topic was "
-            "created anew"
+            f"[{self.minimum}, {self.maximum}): messages expired, or the topic was made anew or "
+            "lost a queue; to go on without what is missing, start with a new checkpoint"
         )
 
 
@@ -217,7 +217,10 @@ class QueueGap(OrderingError):
         self.found = found
 
     def __str__(self) -> str:
-        return f"{self.queue}: expected queue offset {self.expected}, found {self.found}"
+        return (
+            f"{self.queue}: expected queue offset {self.expected}, found {self.found}; "
+            "the messages in between are gone at the broker, or its answer cannot be trusted"
+        )
 
 
 class OffsetWentBack(OrderingError):

@@ -218,7 +218,8 @@ SOURCE_OPTIONS: Final[Sequence[Option]] = (
     ),
     Option(
         "group",
-        "Consumer group that owns the queues and whose offsets are committed. "
+        "Consumer group that owns the queues and whose offsets are committed (with "
+        "`leaseMode=none` nothing is). "
         "Needed unless `leaseMode` is `none` and `startingOffsets` is not `group`.",
         "a consumer group name (letters, digits, '_', '-', '%', '|'; at most 120 characters)",
         parse_group,
@@ -265,7 +266,7 @@ SOURCE_OPTIONS: Final[Sequence[Option]] = (
         "instanceId",
         "A stable name of this query. A new run with the same name takes the queues over from "
         "the old "
-        "one at once instead of waiting for its lease to end.",
+        "one at once instead of waiting for its lease to end (embedded broker only).",
         "a name without '#' and '@'",
         _parse_instance,
     ),

@@ -10,5 +10,6 @@ from rmq_ordered.client import Client
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
-    with Client(broker.name_server) as connected:
+    # Patience for busy machines; what is tested is what is answered, not how fast.
+    with Client(broker.name_server, request_timeout_ms=15_000) as connected:
         yield connected

@@ -1,5 +1,7 @@
 """Queue locks and leases, on both brokers: one owner at a time."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
@@ -8,6 +10,8 @@ from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader
 from rmq_ordered.client.leases import release_predecessors
 from rmq_ordered.errors import QueueLeaseLost, QueueLeaseUnavailable
 from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
+
+NewKeeper = Callable[[str], LeaseKeeper]
 
 
 @pytest.fixture
@@ -18,6 +22,20 @@ def queues(broker: Broker, client: Client) -> tuple[MessageQueue, ...]:
 @pytest.fixture
 def group(broker: Broker) -> str:
     return broker.unique("group")
+
+
+@pytest.fixture
+def new_keeper(client: Client, group: str) -> Iterator[NewKeeper]:
+    """Makes keepers and lets none outlive its test."""
+    keepers: list[LeaseKeeper] = []
+
+    def make(client_id: str) -> LeaseKeeper:
+        keepers.append(LeaseKeeper(client.broker, client.clock, group, client_id))
+        return keepers[-1]
+
+    yield make
+    for keeper in keepers:
+        keeper.release()
 
 
 def granted(client: Client, group: str, owner: str, queues: tuple[MessageQueue, ...]) -> list[bool]:
@@ -122,9 +140,9 @@ def test_a_pull_under_a_stale_lease_is_refused(
 
 
 def test_a_keeper_holds_what_it_acquired_and_gives_it_back(
-    client: Client, group: str, queues: tuple[MessageQueue, ...]
+    client: Client, group: str, queues: tuple[MessageQueue, ...], new_keeper: NewKeeper
 ) -> None:
-    keeper = LeaseKeeper(client.broker, client.clock, group, "keeper")
+    keeper = new_keeper("keeper")
     keeper.acquire(queues, 5_000)
     keeper.ensure_held(queues)
     keeper.renew()
@@ -137,19 +155,19 @@ def test_a_keeper_holds_what_it_acquired_and_gives_it_back(
 
 
 def test_a_keeper_fails_closed_when_another_client_keeps_a_queue(
-    client: Client, group: str, queues: tuple[MessageQueue, ...]
+    client: Client, group: str, queues: tuple[MessageQueue, ...], new_keeper: NewKeeper
 ) -> None:
     granted(client, group, "other", queues[1:2])
-    keeper = LeaseKeeper(client.broker, client.clock, group, "keeper")
+    keeper = new_keeper("keeper")
     with pytest.raises(QueueLeaseUnavailable, match=f"{queues[1]} by "):
         keeper.acquire(queues, 600)
     assert granted(client, group, "third", queues) == [True, False, True]
 
 
 def test_a_keeper_notices_that_its_lock_was_taken_away(
-    client: Client, group: str, queues: tuple[MessageQueue, ...]
+    client: Client, group: str, queues: tuple[MessageQueue, ...], new_keeper: NewKeeper
 ) -> None:
-    keeper = LeaseKeeper(client.broker, client.clock, group, "keeper")
+    keeper = new_keeper("keeper")
     keeper.acquire(queues, 5_000)
     client.broker.unlock(group, "keeper", queues[:1])
     granted(client, group, "thief", queues[:1])
@@ -167,12 +185,13 @@ def test_a_new_run_of_the_same_instance_takes_over_at_once(
     client: Client,
     group: str,
     queues: tuple[MessageQueue, ...],
+    new_keeper: NewKeeper,
 ) -> None:
     diverges(request, broker, "lease table")
-    old = LeaseKeeper(client.broker, client.clock, group, "billing#run-1")
+    old = new_keeper("billing#run-1")
     old.acquire(queues, 5_000)
     assert release_predecessors(client.broker, group, "billing", queues) == 3
-    new = LeaseKeeper(client.broker, client.clock, group, "billing#run-2")
+    new = new_keeper("billing#run-2")
     new.acquire(queues, 600)
     old.renew()
     with pytest.raises(QueueLeaseLost, match="billing#run-2"):

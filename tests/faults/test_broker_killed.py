@@ -5,6 +5,11 @@ from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.model import QueueLease, QueueRange
 
 
+def connect(broker: EmbeddedBroker) -> Client:
+    """A client with patience for busy machines."""
+    return Client(broker.name_server, request_timeout_ms=15_000)
+
+
 def revive(broker: EmbeddedBroker) -> EmbeddedBroker:
     """Kill with SIGKILL and start again on the same data and address."""
     address = broker.name_server
@@ -13,11 +18,11 @@ def revive(broker: EmbeddedBroker) -> EmbeddedBroker:
 
 
 def test_what_was_acknowledged_survives_kill_9(fresh_embedded: EmbeddedBroker) -> None:
-    with Client(fresh_embedded.name_server) as client:
+    with connect(fresh_embedded) as client:
         client.broker.create_topic("orders", 2)
         producer = OrderedProducer(client, "orders")
         sent = [producer.send(f"key-{n % 7}", b"%d" % n) for n in range(200)]
-    with revive(fresh_embedded) as again, Client(again.name_server) as client:
+    with revive(fresh_embedded) as again, connect(again) as client:
         found = {}
         for queue, span in client.broker.topic_stats("orders").items():
             for batch in QueueReader(client).read(ReadPlan(QueueRange(queue, 0, span.maximum))):
@@ -32,7 +37,7 @@ def test_what_was_acknowledged_survives_kill_9(fresh_embedded: EmbeddedBroker) -
 
 
 def test_topics_offsets_and_epochs_survive_kill_9(fresh_embedded: EmbeddedBroker) -> None:
-    with Client(fresh_embedded.name_server) as client:
+    with connect(fresh_embedded) as client:
         client.broker.create_topic("orders", 1)
         (queue,) = client.routes.readable("orders")
         OrderedProducer(client, "orders").send("k", b"m")
@@ -40,7 +45,7 @@ def test_topics_offsets_and_epochs_survive_kill_9(fresh_embedded: EmbeddedBroker
         (granted,) = client.broker.lock("group", "owner", [queue])
         lease = QueueLease("group", queue, "owner", granted.epoch)
         client.broker.commit_offset("group", queue, 1, lease=lease)
-    with revive(fresh_embedded) as again, Client(again.name_server) as client:
+    with revive(fresh_embedded) as again, connect(again) as client:
         # The recorded owner keeps its lease over the restart; nobody else gets it meanwhile.
         (refused,) = client.broker.lock("group", "other", [queue])
         assert (refused.granted, refused.owner) == (False, "owner")

@@ -13,7 +13,7 @@ from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.protocol.command import RemotingCommand, encode_command
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 VALID = encode_command(RemotingCommand(106, opaque=1, ext_fields={}))
 
 HOSTILE = {
@@ -52,7 +52,7 @@ def drain(sock: socket.socket) -> bytes:
 def bystander(embedded_broker: EmbeddedBroker) -> Iterator[OrderedProducer]:
     """Somebody who was connected before and wants to go on."""
     topic = unique_name("bystander")
-    with Client(embedded_broker.name_server) as client:
+    with Client(embedded_broker.name_server, request_timeout_ms=15_000) as client:
         client.broker.create_topic(topic, 1)
         producer = OrderedProducer(client, topic)
         producer.send("k", b"before")
@@ -89,9 +89,9 @@ def test_a_frame_that_comes_byte_by_byte_is_answered(embedded_broker: EmbeddedBr
 def test_an_unknown_request_code_is_answered_with_a_sentence(
     embedded_broker: EmbeddedBroker,
 ) -> None:
-    with Client(embedded_broker.name_server) as client:
+    with Client(embedded_broker.name_server, request_timeout_ms=15_000) as client:
         answer = client.remoting.call(
-            embedded_broker.name_server, RemotingCommand(31_999, ext_fields={}), "a riddle", 3_000
+            embedded_broker.name_server, RemotingCommand(31_999, ext_fields={}), "a riddle", 15_000
         )
     assert answer.code == 3
     assert "31999" in (answer.remark or "")
@@ -110,12 +110,12 @@ def test_an_unknown_request_code_is_answered_with_a_sentence(
 def test_a_request_with_missing_or_wrong_fields_is_refused_not_dropped(
     embedded_broker: EmbeddedBroker, code: int, fields: dict[str, str] | None, body: bytes
 ) -> None:
-    with Client(embedded_broker.name_server) as client:
+    with Client(embedded_broker.name_server, request_timeout_ms=15_000) as client:
         answer = client.remoting.call(
             embedded_broker.name_server,
             RemotingCommand(code, ext_fields=fields, body=body),
             f"a broken request {code}",
-            3_000,
+            15_000,
         )
     assert answer.code != 0 or code in (34, 41, 42, 19001)
 

@@ -31,7 +31,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
-    with Client(broker.name_server) as connected:
+    # Patience for busy machines; what is tested is what is answered, not how fast.
+    with Client(broker.name_server, request_timeout_ms=15_000) as connected:
         yield connected
 
 
@@ -43,4 +44,12 @@ def group(broker: Broker) -> str:
 @pytest.fixture
 def source(spark: SparkSession, broker: Broker, topic: str, group: str) -> Source:
     """A source of the `topic` that the test module names."""
-    return Source(spark, {"nameServer": broker.name_server, "subscribe": topic, "group": group})
+    return Source(
+        spark,
+        {
+            "nameServer": broker.name_server,
+            "subscribe": topic,
+            "group": group,
+            "requestTimeout": "15s",
+        },
+    )

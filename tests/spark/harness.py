@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.model import MessageQueue, OutgoingMessage
 
-QUERY_TIMEOUT_S = 90
+QUERY_TIMEOUT_S = 240
 
 
 def produce(client: Client, topic: str, keys: int, sequences: range) -> int:

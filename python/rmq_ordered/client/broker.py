@@ -50,7 +50,7 @@ class BrokerOperations:
 
     def create_topic(self, topic: str, queues: int, *, ordered: bool = True) -> None:
         """Create the topic on every broker of the cluster."""
-        what = f"to create topic {topic}"
+        what = f"the creation of topic {topic}"
         request = topics.create_topic_request(topic, queues, ordered=ordered)
         for address in self._masters():
             ensure_success(self._call(address, request, what), address, what)
@@ -60,7 +60,7 @@ class BrokerOperations:
         """Delete the topic from every broker and name server, or raise TopicNotFound."""
         self._routes.forget(topic)
         self._routes.route(topic)
-        what = f"to delete topic {topic}"
+        what = f"the deletion of topic {topic}"
         for address in self._masters():
             ensure_success(
                 self._call(address, topics.delete_topic_request(topic), what), address, what
@@ -103,7 +103,7 @@ class BrokerOperations:
 
     def leave_group(self, client_id: str, group: str, topic_names: Iterable[str]) -> None:
         """Undo ``heartbeat``."""
-        what = f"to leave group {group}"
+        what = f"leaving group {group}"
         for address in self._masters_of(topic_names):
             request = groups.unregister_request(client_id, group)
             ensure_success(self._call(address, request, what), address, what)
@@ -135,7 +135,7 @@ class BrokerOperations:
         self, group: str, queue: MessageQueue, queue_offset: int, *, lease: QueueLease | None = None
     ) -> None:
         """Commit an offset and wait; with a lease the embedded broker checks its epoch."""
-        what = f"to commit offset {queue_offset} of group {group} on {queue}"
+        what = f"the commit of offset {queue_offset} of group {group} on {queue}"
         epoch = lease.epoch if lease is not None else None
         request = groups.update_offset_request(group, queue, queue_offset, lease_epoch=epoch)
         address = self.address(queue)
@@ -161,7 +161,7 @@ class BrokerOperations:
     def unlock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> None:
         """Give locks back and wait for the answers."""
         for address, held in self._by_master(queues).items():
-            what = f"to unlock queues of group {group}"
+            what = f"the unlocking of queues of group {group}"
             response = self._call(address, locks.unlock_request(group, client_id, held), what)
             ensure_success(response, address, what)
 

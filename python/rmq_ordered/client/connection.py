@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -9,10 +10,12 @@ from rmq_ordered.client.broker import BrokerOperations
 from rmq_ordered.client.routes import RouteTable
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import OptionError
-from rmq_ordered.net.remoting import Remoting
+from rmq_ordered.net.remoting import Remoting, unchanged
 from rmq_ordered.net.system import SystemClock
+from rmq_ordered.net.tls import TlsSettings, tls_connector
 from rmq_ordered.net.transport import Connect, connect_tcp
 from rmq_ordered.options import parse_name_servers
+from rmq_ordered.protocol.acl import Credentials, sign
 
 _DEFAULT_TIMEOUT_MS = 3_000
 
@@ -23,11 +26,14 @@ class Client:
     Args:
         name_server: ``host:port``, several separated by ``;``.
         request_timeout_ms: how long one request may take.
+        credentials: who asks, where access control is on; every request is signed.
+        tls: encrypts every connection.
         clock: time; tests pass their own.
         connect: how connections are made; tests pass their own.
 
     Raises:
         OptionError: the address cannot be read.
+        ConnectFailed: a certificate or key file cannot be used.
     """
 
     def __init__(
@@ -35,12 +41,16 @@ class Client:
         name_server: str | tuple[str, ...],
         *,
         request_timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+        credentials: Credentials | None = None,
+        tls: TlsSettings | None = None,
         clock: Clock | None = None,
         connect: Connect = connect_tcp,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.request_timeout_ms = request_timeout_ms
-        self.remoting = Remoting(self.clock, connect)
+        prepare = unchanged if credentials is None else partial(sign, credentials=credentials)
+        connector = connect if tls is None else tls_connector(tls)
+        self.remoting = Remoting(self.clock, connector, prepare=prepare)
         self.routes = RouteTable(
             self.remoting, _addresses(name_server), self.clock, request_timeout_ms
         )

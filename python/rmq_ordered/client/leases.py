@@ -58,6 +58,8 @@ class LeaseKeeper:
         self._clock = clock
         self._renew_ms = renew_ms
         self._table = LeaseTable(group, client_id, trust_ms)
+        # Everything ever asked for and not given back: an answer that never came may be a grant.
+        self._asked: set[MessageQueue] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -78,8 +80,9 @@ class LeaseKeeper:
             if not refused:
                 break
             now_ms = self._clock.monotonic_ms()
-            if now_ms - started_ms >= timeout_ms:
-                self._give_up(wanted, refused, now_ms - started_ms, failure)
+            is_final = failure is not None and not failure.retryable
+            if is_final or now_ms - started_ms >= timeout_ms:
+                self._give_up(refused, now_ms - started_ms, failure)
             if now_ms - last_log_ms >= _PROGRESS_LOG_MS:
                 last_log_ms = now_ms
                 _log_waiting(self.group, refused, now_ms - started_ms)
@@ -133,12 +136,11 @@ class LeaseKeeper:
             self._thread.join()
             self._thread = None
         with self._lock:
-            queues = self._table.queues
-            for queue in queues:
+            for queue in self._table.queues:
                 self._table.dropped(queue)
-        if not queues:
-            return
-        if self._unlock(queues):
+            queues = sorted(self._asked)
+            self._asked.clear()
+        if queues and self._unlock(queues):
             _LOG.info(
                 "queues released count=%s group=%s client=%s",
                 len(queues),
@@ -148,22 +150,24 @@ class LeaseKeeper:
 
     def _ask(
         self, queues: Sequence[MessageQueue]
-    ) -> tuple[list[LockAnswer], TransportError | None]:
+    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
         """Lock at every broker by itself: one that is away must not cost the others' answers."""
         answers: list[LockAnswer] = []
-        failure: TransportError | None = None
-        for _, group in itertools.groupby(sorted(queues, key=_broker_of), key=_broker_of):
+        failure: RmqOrderedError | None = None
+        for of_broker in _by_broker(queues):
             try:
-                answers += self._broker.lock(self.group, self.client_id, list(group))
-            except TransportError as error:
+                answers += self._broker.lock(self.group, self.client_id, of_broker)
+            except RmqOrderedError as error:
                 failure = error
         return answers, failure
 
     def _take_prefix(
         self, wanted: Sequence[MessageQueue]
-    ) -> tuple[list[LockAnswer], TransportError | None]:
+    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
         """Ask for all, keep those before the first that was not granted; returns the latter."""
         asked_at_ms = self._clock.monotonic_ms()
+        with self._lock:
+            self._asked.update(wanted)
         answered, failure = self._ask(wanted)
         by_queue = {answer.queue: answer for answer in answered}
         # No answer is no grant. If it was granted all the same, asking again is a renewal.
@@ -185,27 +189,25 @@ class LeaseKeeper:
         return refused, failure
 
     def _give_up(
-        self,
-        wanted: Sequence[MessageQueue],
-        refused: Sequence[LockAnswer],
-        waited_ms: int,
-        failure: TransportError | None,
+        self, refused: Sequence[LockAnswer], waited_ms: int, failure: RmqOrderedError | None
     ) -> NoReturn:
         """Hold nothing, also not what a lost answer may have granted, and say why."""
         self.release()
-        self._unlock(wanted)
         if failure is not None:
             raise failure
         owners = [(answer.queue, answer.owner) for answer in refused]
         raise QueueLeaseUnavailable(self.group, waited_ms, owners)
 
     def _unlock(self, queues: Sequence[MessageQueue]) -> bool:
-        try:
-            self._broker.unlock(self.group, self.client_id, queues)
-        except RmqOrderedError as error:
-            _LOG.warning("could not unlock queues; they stay locked until they expire: %s", error)
-            return False
-        return True
+        """Unlock at every broker by itself; whether all of them answered."""
+        is_done = True
+        for of_broker in _by_broker(queues):
+            try:
+                self._broker.unlock(self.group, self.client_id, of_broker)
+            except RmqOrderedError as error:
+                is_done = False
+                _LOG.warning("could not unlock, locked until the lease ends: %s", error)
+        return is_done
 
     def _start_renewing(self) -> None:
         if self._thread is None:
@@ -250,8 +252,11 @@ def release_predecessors(
     return sum(len(held) for held in stale.values())
 
 
-def _broker_of(queue: MessageQueue) -> str:
-    return queue.broker_name
+def _by_broker(queues: Iterable[MessageQueue]) -> list[list[MessageQueue]]:
+    grouped: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        grouped.setdefault(queue.broker_name, []).append(queue)
+    return list(grouped.values())
 
 
 def _log_waiting(group: str, refused: Sequence[LockAnswer], waited_ms: int) -> None:

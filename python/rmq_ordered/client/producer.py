@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from rmq_ordered.ordering.selector import select_by_hash
 from rmq_ordered.ordering.sequencer import QueueSequencer
 from rmq_ordered.protocol import properties as names
 from rmq_ordered.protocol.answers import refusal
+from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.message import encode_batch
 from rmq_ordered.protocol.sends import (
@@ -25,6 +27,8 @@ from rmq_ordered.protocol.sends import (
     send_batch_request,
     send_request,
 )
+
+_LOG: Final = logging.getLogger("rmq_ordered.client")
 
 # RocketMQ's maxMessageSize; a batch as a whole must stay below it.
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
@@ -185,6 +189,13 @@ class OrderedProducer:
             response = answer.result()
             if response.code not in STORED_CODES:
                 raise refusal(response, answer.channel.address, answer.what)
+            if response.code != ResponseCode.SUCCESS:
+                _LOG.warning(
+                    "stored, but less durable than configured code=%s queue=%s: %s",
+                    response.code,
+                    lane.queue,
+                    response.remark,
+                )
             lane.landed.append(parse_send(response, lane.queue, len(lane.batch)))
         except RmqOrderedError as error:
             # An unanswered request may still be stored, even after the batches that follow. That

@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
 from rmq_ordered.client.connection import Client
 from rmq_ordered.columnar import DecodeOptions, clip, decode_pull_body
-from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange, QueueLeaseLost, RmqOrderedError
+from rmq_ordered.errors import (
+    BrokerBusy,
+    OffsetOutOfRange,
+    QueueGap,
+    QueueLeaseLost,
+    RmqOrderedError,
+)
 from rmq_ordered.model import QueueLease, QueueRange
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.window import PullWindow
@@ -33,6 +40,8 @@ from rmq_ordered.protocol.pulls import (
 
 # A group name for reads that belong to no group: pulls need one, but nothing is committed under it.
 ANONYMOUS_GROUP: Final = "rmq-ordered-reader"
+# The tag expression that lets everything through.
+ALL_MESSAGES: Final = "*"
 # What one pull asks for. RocketMQ gives 32 messages at most; the embedded broker gives what was
 # asked for.
 _STOCK_PULL: Final = PullLimits(32, 256 * 1024)
@@ -56,6 +65,7 @@ class ReadPlan:
     group: str = ANONYMOUS_GROUP
     lease: QueueLease | None = None
     features: frozenset[str] = frozenset()
+    expression: str = ALL_MESSAGES
 
 
 class QueueReader:
@@ -70,28 +80,33 @@ class QueueReader:
 
         Raises:
             OffsetOutOfRange: the broker does not have a part of the range (any more).
+            QueueGap: the broker left out messages in the middle.
             QueueLeaseLost: the plan's lease is not valid at the broker.
             TransportError: the broker could not be reached for half a minute.
         """
         chunk: list[bytes] = []
         size = 0
         chunk_start = plan.range.start
-        position = plan.range.start
         for position, body in self._bodies(plan):
             chunk.append(body)
             size += len(body)
             if size >= _CHUNK_BYTES or position - chunk_start >= _CHUNK_OFFSETS:
-                yield from self._rows(plan, chunk, chunk_start)
+                yield from self._rows(plan, chunk, chunk_start, position)
                 chunk, size, chunk_start = [], 0, position
-        yield from self._rows(plan, chunk, chunk_start)
+        if chunk_start < plan.range.end:
+            yield from self._rows(plan, chunk, chunk_start, plan.range.end)
 
-    def _rows(self, plan: ReadPlan, chunk: list[bytes], start: int) -> Iterator[pa.RecordBatch]:
+    def _rows(
+        self, plan: ReadPlan, chunk: list[bytes], start: int, end: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of ``[start, end)``. Without a filter a hole is lost data, never skipped."""
         body = chunk[0] if len(chunk) == 1 else b"".join(chunk)
-        if body:
-            batch = decode_pull_body(body, plan.range.queue, self._decode)
-            rows = clip(batch, start, plan.range.end)
-            if rows.num_rows:
-                yield rows
+        rows = clip(decode_pull_body(body, plan.range.queue, self._decode), start, end)
+        is_filtered = plan.expression != ALL_MESSAGES or self._decode.tag_filter is not None
+        if rows.num_rows != end - start and not is_filtered:
+            _raise_gap(plan, rows, start)
+        if rows.num_rows:
+            yield rows
 
     def _bodies(self, plan: ReadPlan) -> Iterator[tuple[int, bytes]]:
         """Raw answers in order, each with the queue offset it reaches."""
@@ -103,6 +118,16 @@ class QueueReader:
                     yield pulls.window.position, body
         finally:
             pulls.abandon_all()
+
+
+def _raise_gap(plan: ReadPlan, rows: pa.RecordBatch, start: int) -> NoReturn:
+    """Name the first offset that the broker did not give."""
+    offsets = rows.column("offset").to_numpy()
+    expected = np.arange(start, start + len(offsets))
+    wrong = np.flatnonzero(offsets != expected)
+    index = int(wrong[0]) if len(wrong) else len(offsets)
+    found = int(offsets[index]) if index < len(offsets) else plan.range.end
+    raise QueueGap(plan.range.queue, start + index, found)
 
 
 class _Pulls:
@@ -153,6 +178,7 @@ class _Pulls:
             offset,
             group=self._plan.group,
             limits=PullLimits(count, self._limits.max_bytes),
+            expression=self._plan.expression,
             lease_epoch=lease.epoch if lease else None,
         )
         what = f"a pull of {self._plan.range.queue} at {offset}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rmq_ordered.clock import Clock
@@ -29,6 +29,7 @@ from rmq_ordered.protocol.routes import (
 _LOG: Final = logging.getLogger("rmq_ordered.client")
 # Java polls routes every 30 s; connection loss and NO_SUCH_TOPIC refresh them at once.
 _ROUTE_LIFETIME_MS: Final = 30_000
+_LONG_AGO_MS: Final = -(10**12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,13 @@ class RouteTable:
             known = self._known.get(topic)
         if known is not None and now - known.fetched_at_ms < _ROUTE_LIFETIME_MS:
             return known.route
-        response = self._ask(route_request(topic), f"the route of topic {topic}")
+        try:
+            response = self._ask(route_request(topic), f"the route of topic {topic}")
+        except TransportError as error:
+            if known is None:
+                raise
+            _LOG.warning("using the route of topic=%s from before: %s", topic, error)
+            return known.route
         if response.code == ResponseCode.TOPIC_NOT_EXIST:
             raise TopicNotFound(self.name_servers, topic, response.remark)
         ensure_success(response, self.name_servers, f"the route of topic {topic}")
@@ -73,14 +80,22 @@ class RouteTable:
         return route
 
     def forget(self, topic: str) -> None:
-        """Ask the name server again next time."""
+        """Ask the name server again next time; what is known serves while it does not answer."""
         with self._lock:
-            self._known.pop(topic, None)
+            known = self._known.get(topic)
+            if known is not None:
+                self._known[topic] = replace(known, fetched_at_ms=_LONG_AGO_MS)
 
-    def forget_all(self) -> None:
-        """Ask the name server again for every topic."""
-        with self._lock:
-            self._known.clear()
+    def ensure_complete(self, topic: str) -> None:
+        """Raise unless every broker with readable queues of the topic has a master now."""
+        route = self.route(topic)
+        masters = {broker.name for broker in route.brokers if broker.master}
+        for data in route.queues:
+            if data.is_readable and data.read_queues > 0 and data.broker_name not in masters:
+                raise ConnectFailed(
+                    data.broker_name,
+                    f"{data.read_queues} queues of topic {topic} have no master now",
+                )
 
     def readable(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues to consume, in RocketMQ's order."""
@@ -128,7 +143,7 @@ class RouteTable:
 
     def delete(self, topic: str) -> None:
         """Make every name server forget the topic (they do not tell each other)."""
-        what = f"to forget topic {topic}"
+        what = f"forgetting topic {topic}"
         for address in self._name_servers:
             response = self._remoting.call(
                 address, forget_topic_request(topic), what, self._timeout_ms

@@ -150,6 +150,10 @@ class Channel:
         except TransportError as error:
             self._fail(error)
             raise
+        except BaseException:
+            # Interrupted in the middle of a frame: what follows would be read as part of it.
+            self._fail(ConnectionLost(self.address, "a send was interrupted"))
+            raise
 
     def _read(self) -> None:
         buffer = bytearray(_RECEIVE_BYTES)

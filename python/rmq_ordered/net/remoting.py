@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Final
 
 from rmq_ordered.clock import Clock
@@ -16,6 +17,13 @@ from rmq_ordered.protocol.command import RemotingCommand
 _LOG: Final = logging.getLogger("rmq_ordered.net")
 _CLOSED: Final = "this client is closed"
 
+Prepare = Callable[[RemotingCommand], RemotingCommand]
+
+
+def unchanged(command: RemotingCommand) -> RemotingCommand:
+    """For clients without credentials."""
+    return command
+
 
 class Remoting:
     """Thread-safe. Holds sockets and threads, so it never crosses a process boundary."""
@@ -25,9 +33,11 @@ class Remoting:
         clock: Clock,
         connect: Connect = connect_tcp,
         on_request: OnRequest = ignore_request,
+        prepare: Prepare = unchanged,
     ) -> None:
         self._clock = clock
         self._connect = connect
+        self._prepare = prepare
         self._on_request = on_request
         self._lock = threading.Lock()
         self._connecting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -39,13 +49,13 @@ class Remoting:
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
     ) -> PendingAnswer:
         """Send a request and return at once."""
-        return self._channel(address).start(command, what, timeout_ms)
+        return self._channel(address).start(self._prepare(command), what, timeout_ms)
 
     def call(
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
     ) -> RemotingCommand:
         """Send a request and wait for its answer."""
-        return self._channel(address).call(command, what, timeout_ms)
+        return self.start(address, command, what, timeout_ms).result()
 
     def close(self) -> None:
         """Close every connection."""

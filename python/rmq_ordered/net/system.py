@@ -6,14 +6,18 @@ import os
 import secrets
 import socket
 import time
+from typing import Final
+
+# On Linux the plain monotonic clock stands still while the machine sleeps; leases do not.
+_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
     """The machine's own clock."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back, and go on while the process is stopped by a signal."""
-        return time.monotonic_ns() // 1_000_000
+        """Milliseconds that never go back, and go on while the process or the machine sleeps."""
+        return time.clock_gettime_ns(_STEADY) // 1_000_000
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970 UTC."""

@@ -1,4 +1,4 @@
-"""A TCP connection as the channel needs it: the only place where OSError is translated."""
+"""A TCP connection as the channel needs it; only here and in ``tls`` is OSError translated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TcpTransport:
         try:
             self._socket.sendall(data)
         except OSError as error:
-            raise ConnectionLost(self._address, f"send failed: {_words(error)}") from error
+            raise ConnectionLost(self._address, f"send failed: {words(error)}") from error
 
     def receive_into(self, buffer: bytearray) -> int:
         """Wait for bytes; an idle connection is not an error."""
@@ -55,7 +55,7 @@ class TcpTransport:
             except TimeoutError:
                 continue
             except OSError as error:
-                raise ConnectionLost(self._address, f"receive failed: {_words(error)}") from error
+                raise ConnectionLost(self._address, f"receive failed: {words(error)}") from error
 
     def close(self) -> None:
         """Shut down first: closing alone does not wake a thread that is blocked in recv."""
@@ -73,17 +73,23 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def connect_tcp(address: str, /) -> Transport:
-    """Open a TCP connection with RocketMQ's socket options."""
+    """Open a plain connection."""
+    return TcpTransport(address, open_socket(address))
+
+
+def open_socket(address: str) -> socket.socket:
+    """A connected socket with RocketMQ's options; raises ConnectFailed."""
     host, port = split_address(address)
     try:
         sock = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_MS / 1000)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(_STALL_TIMEOUT_S)
     except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot encode
-        raise ConnectFailed(address, _words(error)) from error
-    return TcpTransport(address, sock)
+        raise ConnectFailed(address, words(error)) from error
+    return sock
 
 
-def _words(error: OSError | UnicodeError) -> str:
+def words(error: OSError | UnicodeError) -> str:
+    """What went wrong, without Python's decoration."""
     known = error.strerror if isinstance(error, OSError) else None
     return known or str(error) or type(error).__name__

@@ -19,9 +19,12 @@ from rmq_ordered.model import MessageQueue, OffsetSpan, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions
+from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.spark.partition import QueuePartition, Witness
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
+# Long enough for a broker to restart, shorter than the trust in a lease.
+_COMMIT_PATIENCE_MS: Final = 20_000
 
 
 class SourceRun:
@@ -42,7 +45,6 @@ class SourceRun:
         """What the brokers hold of every queue now; one request per broker and topic."""
         spans: dict[MessageQueue, OffsetSpan] = {}
         for topic in self._options.topics:
-            self._client.routes.forget(topic)
             spans |= self._client.broker.topic_stats(topic)
         return spans
 
@@ -61,7 +63,24 @@ class SourceRun:
 
     def starting_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
         """Where a query without a checkpoint begins."""
+        for topic in self._options.topics:
+            self._client.routes.ensure_complete(topic)
         return {queue: self._start(queue, span) for queue, span in spans.items()}
+
+    def joining_positions(
+        self, known: Mapping[MessageQueue, int], spans: Mapping[MessageQueue, OffsetSpan]
+    ) -> Positions:
+        """Where queues begin that a running query has not read yet.
+
+        A new queue of a topic that is being read: at its first message. A topic that was added to
+        the subscription: where a new query would begin.
+        """
+        topics = {queue.topic for queue in known}
+        return {
+            queue: span.minimum if queue.topic in topics else self._start(queue, span)
+            for queue, span in spans.items()
+            if queue not in known
+        }
 
     def commit(self, positions: Mapping[MessageQueue, int]) -> None:
         """Commit finished offsets for the group; never moves one back, never without the lease."""
@@ -77,7 +96,7 @@ class SourceRun:
         """One partition per queue with something to read, each carrying its lease."""
         planned: list[QueuePartition] = []
         for queue in sorted(end):
-            first, last = start.get(queue, 0), end[queue]
+            first, last = start.get(queue, end[queue]), end[queue]
             if last < first:
                 raise OptionError(
                     "checkpointLocation", f"[{first}, {last}) of {queue}", "ranges that go forward"
@@ -116,18 +135,18 @@ class SourceRun:
         try:
             release_predecessors(self._client.broker, self.group, instance, queues)
         except BrokerError as error:
-            raise OptionError(
-                "instanceId",
-                instance,
-                "a broker that can tell who holds a queue (the embedded one); leave it unset: "
-                f"{error}",
-            ) from error
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            _LOG.warning(
+                "instanceId=%s has no effect here, a dead run is waited for: %s", instance, error
+            )
 
     def _start(self, queue: MessageQueue, span: OffsetSpan) -> int:
         position = self._options.starting_offsets
         if position is StartPosition.GROUP:
             committed = self._client.broker.committed_offset(self.group, queue)
             if committed is not None:
+                ensure_in_range({queue: committed}, {queue: span})
                 return committed
             position = self._options.starting_offsets_fallback
         return span.maximum if position is StartPosition.LATEST else span.minimum
@@ -144,7 +163,7 @@ class SourceRun:
                 ensure_witness(Witness(lease, expected), found)
             self._client.broker.commit_offset(self.group, queue, position, lease=lease)
 
-        deadline_ms = self._client.clock.monotonic_ms() + self._options.request_timeout_ms
+        deadline_ms = self._client.clock.monotonic_ms() + _COMMIT_PATIENCE_MS
         retry_until(self._client.clock, deadline_ms, attempt)
 
     def _partition(self, queue_range: QueueRange) -> QueuePartition:

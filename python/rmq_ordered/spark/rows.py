@@ -53,7 +53,7 @@ def ensure_sink_schema(schema: StructType) -> None:
         if column.name not in _SINK_TYPES:
             known = ", ".join(sorted({*_SINK_TYPES, *_SINK_IGNORED}))
             raise OptionError("columns", column.name, f"only columns the sink knows: {known}")
-        if not isinstance(column.dataType, _SINK_TYPES[column.name]):
+        if not _is_accepted(column.name, column.dataType):
             raise OptionError(
                 "columns",
                 f"{column.name} {column.dataType.simpleString()}",
@@ -61,5 +61,14 @@ def ensure_sink_schema(schema: StructType) -> None:
             )
 
 
+def _is_accepted(column: str, kind: DataType) -> bool:
+    if isinstance(kind, MapType):
+        kinds = (kind.keyType, kind.valueType)
+        return column == "properties" and all(isinstance(part, StringType) for part in kinds)
+    return isinstance(kind, _SINK_TYPES[column])
+
+
 def _type_names(column: str) -> str:
+    if column == "properties":
+        return "map<string,string>"
     return " or ".join(kind.typeName() for kind in _SINK_TYPES[column])

@@ -98,7 +98,7 @@ def _route(
             key=key,
             tags=tags,
             keys=index_keys,
-            properties=_mapping(properties),
+            properties=_mapping(key, properties),
         )
         routed.setdefault(queue_of[key], []).append(message)
     return routed
@@ -107,8 +107,16 @@ def _route(
 _USED: Final = ("key", "value", "tags", "index_keys", "properties")
 
 
-def _mapping(properties: Any) -> Mapping[str, str] | None:
-    return None if properties is None else dict(properties)
+def _mapping(key: str, properties: Any) -> Mapping[str, str] | None:
+    if properties is None:
+        return None
+    values = dict(properties)
+    absent = [name for name, value in values.items() if value is None]
+    if absent:
+        raise OptionError(
+            "properties", f"null for '{absent[0]}' in the row with key {key!r}", "text values only"
+        )
+    return values
 
 
 def _ensure_row(key: str | None, value: Any) -> None:

@@ -20,7 +20,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from rmq_ordered.options import SourceOptions
+from rmq_ordered.errors import OptionError
+from rmq_ordered.options import SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions, decode_positions, encode_positions
 from rmq_ordered.ordering.planner import plan_end
 from rmq_ordered.spark.executor import read_partition
@@ -36,6 +37,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._run: SourceRun | None = None
         self._initial: Positions | None = None
+        self._has_planned = False
         self._available_now: Positions | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -72,19 +74,24 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         run = self._open()
         spans = run.spans()
         run.own({**spans, **positions})
-        run.commit(positions)
         ensure_in_range(positions, spans)
-        latest = {queue: span.maximum for queue, span in spans.items()}
+        run.commit(positions)
+        self._has_planned = True
+        latest = {queue: span.maximum for queue, span in spans.items() if queue in positions}
         if self._available_now is not None:
-            latest = {q: min(latest.get(q, end), end) for q, end in self._available_now.items()}
+            latest = {q: min(end, self._available_now.get(q, 0)) for q, end in latest.items()}
         end = plan_end(
             positions, latest, limit.max_rows if isinstance(limit, ReadMaxRows) else None
         )
+        # A queue that joins is recorded first and read from the next batch on, so that a replay
+        # knows where it began.
+        end |= run.joining_positions(positions, spans)
         return start if start is not None and end == positions else encode_positions(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueuePartition]:
         """One partition per queue. After a restart this may be the very first call."""
         first, last = decode_positions(start), decode_positions(end)
+        self._ensure_repeatable()
         run = self._open()
         run.own(last)
         return run.partitions(first, last)
@@ -102,6 +109,24 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         run, self._run = self._run, None
         if run is not None:
             run.close()
+
+    def _ensure_repeatable(self) -> None:
+        """Refuse to repeat a first batch whose beginning was "now" and is recorded nowhere.
+
+        Spark logs only where a batch ends. After a crash in the very first one it asks again where
+        the query begins, and "latest" would be a later place: rows in between would be lost.
+        """
+        starts_now = StartPosition.LATEST in (
+            self._options.starting_offsets,
+            self._options.starting_offsets_fallback,
+        )
+        if self._initial is not None and not self._has_planned and starts_now:
+            raise OptionError(
+                "startingOffsets",
+                "latest",
+                "a finished first batch: the query ended within it, and where it began is not "
+                "recorded; delete the checkpoint and start again",
+            )
 
     def _open(self) -> SourceRun:
         if self._run is None:

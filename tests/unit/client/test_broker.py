@@ -51,7 +51,7 @@ def test_a_topic_is_created_on_every_broker_and_its_route_is_new(
     assert len(client.routes.readable("orders")) == 6
     refused = Refuse(ResponseCode.NO_PERMISSION, "read only")
     cluster.network.arm(refused, RequestCode.UPDATE_AND_CREATE_TOPIC)
-    with pytest.raises(BrokerError, match=r"to create topic payments.*read only"):
+    with pytest.raises(BrokerError, match=r"the creation of topic payments.*read only"):
         client.broker.create_topic("payments", 1, ordered=False)
 
 

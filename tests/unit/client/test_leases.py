@@ -363,7 +363,7 @@ def test_a_release_that_fails_warns_that_the_locks_stay(
     rig.keeper.acquire(rig.queues, 0)
     rig.network.arm(HangUp(), UNLOCK)
     rig.keeper.release()
-    assert "stay locked until they expire" in caplog.text
+    assert "locked until the lease ends" in caplog.text
     with pytest.raises(QueueLeaseLost):
         rig.keeper.ensure_held(rig.queues)
 
@@ -445,3 +445,41 @@ def test_predecessors_cannot_be_found_at_a_broker_without_a_lease_table() -> Non
     with pytest.raises(BrokerError, match="only the embedded broker"):
         release_predecessors(rig.client.broker, "billing", "nightly", rig.queues)
     rig.close()
+
+
+def test_an_interrupted_acquisition_leaves_nothing_locked(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = rig.client.broker.lock
+
+    def granted_but_interrupted(*arguments: object) -> object:
+        ask(*arguments)  # type: ignore[arg-type]
+        raise SystemExit(0)
+
+    monkeypatch.setattr(rig.client.broker, "lock", granted_but_interrupted)
+    with pytest.raises(SystemExit):
+        rig.keeper.acquire(rig.queues, 1_000)
+    rig.keeper.release()
+    assert rig.owners() == [None] * 4
+
+
+def test_a_release_with_one_broker_away_frees_the_queues_of_the_others() -> None:
+    cluster = ClusterDouble(brokers=2)
+    first, second = cluster.brokers
+    near, far = first.add_topic("orders", 1), second.add_topic("orders", 1)
+    client = cluster.client()
+    keeper = LeaseKeeper(client.broker, cluster.clock, "billing", "me#1")
+    keeper.acquire([*near, *far], 1_000)
+    cluster.network.take_down(first.address)
+    keeper.release()
+    now_ms = cluster.clock.monotonic_ms()
+    assert second.locks.owner("billing", far[0], now_ms) is None
+    assert first.locks.owner("billing", near[0], now_ms) == "me#1"
+    client.close()
+
+
+def test_a_refusal_that_is_final_ends_the_acquisition_at_once(rig: Rig) -> None:
+    rig.network.arm(Refuse(ResponseCode.NO_PERMISSION, "no"), LOCK, times=100)
+    with pytest.raises(BrokerError, match="no"):
+        rig.keeper.acquire(rig.queues, 90_000)
+    assert len(rig.network.requests(LOCK)) == 1

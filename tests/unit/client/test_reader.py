@@ -12,6 +12,7 @@ from rmq_ordered.errors import (
     BrokerError,
     ConnectFailed,
     OffsetOutOfRange,
+    QueueGap,
     QueueLeaseLost,
     RemoteProtocolError,
 )
@@ -117,11 +118,29 @@ def test_a_filter_may_leave_gaps_and_whole_pulls_without_a_match(
     client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:
     broker.is_matching = lambda offset: offset % 5 == 0 and not 100 <= offset < 300
-    assert read(client, queue, 0, 500) == [
+    assert read(client, queue, 0, 500, expression="TagA") == [
         offset for offset in range(500) if offset % 5 == 0 and not 100 <= offset < 300
     ]
     broker.is_matching = lambda offset: False
-    assert read(client, queue, 0, 500) == []
+    assert read(client, queue, 0, 500, expression="TagA") == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected", "found"),
+    [({100, 101}, 100, 102), (set(range(40)), 0, 40), ({499}, 499, 500)],
+    ids=["in the middle", "at the beginning", "at the end"],
+)
+def test_without_a_filter_a_hole_is_lost_data(
+    client: Client,
+    broker: BrokerDouble,
+    queue: MessageQueue,
+    missing: set[int],
+    expected: int,
+    found: int,
+) -> None:
+    broker.is_matching = lambda offset: offset not in missing
+    with pytest.raises(QueueGap, match=f"expected queue offset {expected}, found {found}"):
+        read(client, queue, 0, 500)
 
 
 def test_rows_that_the_client_s_own_filter_drops_make_no_batch(

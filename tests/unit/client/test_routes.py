@@ -116,9 +116,29 @@ def test_a_forgotten_route_is_asked_for_again(cluster: ClusterDouble, client: Cl
     client.routes.route("orders")
     client.routes.forget("orders")
     client.routes.route("orders")
-    client.routes.forget_all()
-    client.routes.route("orders")
-    assert len(cluster.network.requests(ROUTE)) == 3
+    assert len(cluster.network.requests(ROUTE)) == 2
+
+
+def test_a_known_route_serves_while_no_name_server_answers(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    known = client.routes.route("orders")
+    client.routes.forget("orders")
+    for address in ("names-1:9876", "names-2:9876"):
+        cluster.network.take_down(address)
+    assert client.routes.route("orders") == known
+    with pytest.raises(ConnectFailed):
+        client.routes.route("never-seen")
+
+
+def test_a_topic_with_queues_on_a_broker_without_a_master_is_not_complete(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.routes.ensure_complete("orders")
+    cluster.brokers[1].is_master = False
+    client.routes.forget("orders")
+    with pytest.raises(ConnectFailed, match=r"broker-b.*queues of topic orders have no master"):
+        client.routes.ensure_complete("orders")
 
 
 def test_the_master_of_a_broker_is_where_requests_go(client: Client) -> None:
@@ -166,5 +186,5 @@ def test_every_name_server_is_made_to_forget_a_deleted_topic(
     cluster.network.arm(Refuse(ResponseCode.TOPIC_NOT_EXIST))
     client.routes.delete("orders")
     cluster.network.arm(Refuse(ResponseCode.SYSTEM_ERROR, "no"))
-    with pytest.raises(BrokerError, match="to forget topic orders"):
+    with pytest.raises(BrokerError, match="forgetting topic orders"):
         client.routes.delete("orders")

@@ -1,0 +1,130 @@
+"""TLS connections: the same byte stream as ``transport``, encrypted from the first byte.
+
+OpenSSL's connection objects may not be used by two threads at once, but one of our threads sends
+while another receives. So the socket never blocks inside OpenSSL: both take a lock for the call
+itself and wait for the network outside of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from rmq_ordered.errors import ConnectFailed, ConnectionLost
+from rmq_ordered.net.transport import (
+    Connect,
+    Transport,
+    open_socket,
+    split_address,
+    words,
+)
+
+# A send that cannot move a byte for this long has a dead peer.
+_STALL_TIMEOUT_MS: Final = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """Whom to trust, and how to prove who we are. Paths of PEM files; plain and picklable.
+
+    Without ``ca_file`` the machine's own certificate authorities are trusted.
+    """
+
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    check_host: bool = True
+
+
+def tls_connector(settings: TlsSettings) -> Connect:
+    """How to open TLS connections; raises ConnectFailed at once when a file cannot be used."""
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        context.check_hostname = settings.check_host
+        if settings.certificate_file is not None:
+            context.load_cert_chain(settings.certificate_file, settings.key_file)
+    except OSError as error:
+        raise ConnectFailed("(TLS)", f"a certificate or key cannot be used: {error}") from error
+
+    def connect(address: str, /) -> Transport:
+        sock = open_socket(address)
+        try:
+            host, _ = split_address(address)
+            secure = context.wrap_socket(sock, server_hostname=host)
+        except OSError as error:
+            sock.close()
+            raise ConnectFailed(address, f"TLS was refused: {words(error)}") from error
+        return TlsTransport(address, secure)
+
+    return connect
+
+
+class TlsTransport:
+    """One thread may receive while another sends."""
+
+    def __init__(self, address: str, sock: ssl.SSLSocket) -> None:
+        self._address = address
+        self._socket = sock
+        self._socket.setblocking(False)
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def send_all(self, data: bytes) -> None:
+        """Send every byte or raise ConnectionLost."""
+        rest = memoryview(data)
+        while rest:
+            sent = self._attempt(partial(self._socket.send, rest), "send")
+            rest = rest[sent:]
+
+    def receive_into(self, buffer: bytearray) -> int:
+        """Wait for bytes; 0 means that the peer closed."""
+        return self._attempt(partial(self._socket.recv_into, buffer), "receive")
+
+    def close(self) -> None:
+        """Wake whoever waits for the network, then close."""
+        with self._lock:
+            self._is_closed = True
+            with contextlib.suppress(OSError):  # already disconnected is what we want
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+
+    def _attempt(self, call: Callable[[], int], what: str) -> int:
+        while True:
+            try:
+                with self._lock:
+                    self._ensure_open()
+                    return call()
+            except ssl.SSLWantReadError:
+                event = select.POLLIN
+            except ssl.SSLWantWriteError:
+                event = select.POLLOUT
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                return self._ended(what)
+            except OSError as error:
+                raise ConnectionLost(self._address, f"{what} failed: {words(error)}") from error
+            self._wait(event, what)
+
+    def _ended(self, what: str) -> int:
+        if what == "receive":
+            return 0
+        raise ConnectionLost(self._address, "send failed: closed by the peer")
+
+    def _wait(self, event: int, what: str) -> None:
+        """Until the socket is ready; an idle connection is no error, a stuck send is."""
+        with self._lock:
+            self._ensure_open()
+            poll = select.poll()
+            poll.register(self._socket, event)
+        if not poll.poll(_STALL_TIMEOUT_MS) and what == "send":
+            raise ConnectionLost(self._address, f"send made no progress for {_STALL_TIMEOUT_MS} ms")
+
+    def _ensure_open(self) -> None:
+        if self._is_closed:
+            raise ConnectionLost(self._address, "closed by this client")
