@@ -52,7 +52,7 @@ def test_a_topic_can_be_given_more_queues(broker: Broker, client: Client) -> Non
 def test_a_deleted_topic_is_gone(broker: Broker, client: Client) -> None:
     topic = broker.create_topic("doomed", 1)
     client.broker.delete_topic(topic)
-    client.routes.forget_all()
+    client.routes.forget(topic)
     with pytest.raises(TopicNotFound, match=f"topic '{topic}' is not known"):
         client.routes.route(topic)
 
