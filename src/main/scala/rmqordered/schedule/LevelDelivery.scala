@@ -36,7 +36,8 @@ final class LevelDelivery(
   private var changed = false
   Json.read(file).foreach(load)
 
-  def run(): Unit = levels.foreach(_.deliverDue())
+  /** Does nothing while the store refuses messages: they wait where they are, without a word. */
+  def run(): Unit = if (store.isAccepting) levels.foreach(_.deliverDue())
 
   /** Records how far delivery is, if that changed. */
   def flush(): Unit = synchronized {

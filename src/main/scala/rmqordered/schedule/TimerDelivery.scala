@@ -54,7 +54,8 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
       else {
         see()
         // After a start nothing goes out before all that may be done already has been looked at.
-        if (seen < progress.scannedTo) Vector.empty else takeDue()
+        // Nor while the store refuses messages: they wait where they are, without a word.
+        if (seen < progress.scannedTo || !store.isAccepting) Vector.empty else takeDue()
       }
     }
     batch.foreach(deliver)

@@ -171,6 +171,9 @@ final class MessageStore(
       }
   }
 
+  /** Whether an append would be tried at all, as far as is known. */
+  def isAccepting: Boolean = unavailable.isEmpty
+
   private def unavailable: Option[String] =
     if (closed) Some("the broker is stopping")
     else upkeep.refusal.orElse(groupCommit.failed.map(unflushed(_).reason))

@@ -36,6 +36,28 @@ class FullDiskSuite extends munit.FunSuite {
     broker.close()
   }
 
+  test("a delivery for which the disk has no room is tried again, and nothing comes twice") {
+    val disk = new LimitedDisk
+    val broker = new TestBroker(files = disk)
+    val client = broker.connect()
+    client.createTopic("t", 1)
+    client.send("t", 0, "level", "DELAY\u00011\u0002")
+    client.send("t", 0, "timer", "TIMER_DELAY_SEC\u00011\u0002")
+    disk.isFull = true
+    broker.clock.advance(5000)
+    (0 until 5).foreach(_ => broker.tick(atLeastEveryMs = 100))
+    assertEquals(client.send("t", 0, "refused").code, ResponseCode.ServiceNotAvailable)
+    assertEquals(delivered(client), Nil)
+    disk.isFull = false
+    Eventually {
+      broker.tick(atLeastEveryMs = 100)
+      delivered(client).length >= 2
+    }
+    (0 until 5).foreach(_ => broker.tick(atLeastEveryMs = 100))
+    assertEquals(delivered(client), Seq("level", "timer"))
+    broker.close()
+  }
+
   test("a message given back on a full disk is refused, so that its consumer keeps it") {
     val disk = new LimitedDisk
     val broker = new TestBroker(settings = Map("minFreeDiskBytes" -> "1000"), files = disk)
