@@ -147,6 +147,28 @@ class DeliveryModelSuite extends munit.FunSuite {
     }
   }
 
+  test("after a crash what waited before the checkpoint comes, without being read again") {
+    val fixture = new StoreFixture(StoreFixture.temporaryFolder())
+    val (crashed, _) = fixture.crash { opened =>
+      val world = new World(opened, fixture.clock)
+      world.send("timer", MessageProperties.TimerDelayMs, 1000, 1000)
+      world.send("level", MessageProperties.Delay, 1, 1000)
+      Eventually { opened.store.maxOffset(QueueKey(Names.ScheduleTopic, 0)) == 1 }
+      opened.store.checkpoint()
+      world.send("behind it", MessageProperties.Delay, 1, 1000)
+      Eventually { opened.store.maxOffset(QueueKey(Names.ScheduleTopic, 0)) == 2 }
+    }
+    crashed.use { opened =>
+      assertEquals(opened.store.scannedRecords, 1L)
+      val world = new World(opened, crashed.clock)
+      world.run()
+      assertEquals(world.came, Nil)
+      crashed.clock.advance(1000)
+      Eventually { world.run(); world.came.length == 3 }
+      assertEquals(world.came.toSet, Set("timer", "level", "behind it"))
+    }
+  }
+
   test("while the store takes nothing the messages wait on") {
     val fixture = new StoreFixture(StoreFixture.temporaryFolder())
     val (levelFile, timerFile) = (new MemoryFile(), new MemoryFile())
