@@ -23,9 +23,9 @@ def test_a_concurrent_consumer_handles_everything_and_commits(
 
     with javaclients.concurrent_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
+        wait_until_all_committed(broker, group, topic, sent)
 
     assert sorted(message.body for message in received) == sorted(value for _, value in pairs)
-    wait_until_all_committed(broker, group, topic, sent)
 
 
 def test_refused_messages_come_back_through_the_retry_topic_until_they_are_dead_letters(

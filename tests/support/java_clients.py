@@ -310,8 +310,8 @@ class JavaClients:
             name_server: Where to find the topic.
             topic: What to consume, all tags.
             group: The consumer group.
-            options: Of ``LitePull.java``, underscores for hyphens: ``assign``, ``seek``,
-                ``auto_commit``, ``max_messages``, ``idle_ms``.
+            options: Of ``LitePull.java``, underscores for hyphens: ``assign``, ``seek`` and
+                ``seek_after``, ``auto_commit``, ``max_messages``, ``idle_ms``.
         """
         named = {name.replace("_", "-"): value for name, value in options.items()}
         return self._consumer("LitePull", _arguments(name_server, topic, group=group, **named))

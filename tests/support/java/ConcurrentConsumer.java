@@ -45,6 +45,7 @@ public final class ConcurrentConsumer implements MessageListenerConcurrently {
         consumer.subscribe(arguments.required("topic"), selector(arguments));
         consumer.setMessageListener(new ConcurrentConsumer(arguments, receipts));
         consumer.start();
+        Consumers.persistOften(consumer);
         Receipts.printStarted(consumer.buildMQClientId());
         receipts.awaitEnough();
         consumer.shutdown();

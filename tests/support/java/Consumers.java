@@ -26,6 +26,26 @@ final class Consumers {
         consumer.setAwaitTerminationMillisWhenShutdown(FINISH_MILLIS);
     }
 
+    /**
+     * Sends the offsets to the broker each second, by the call of the client's own timer. That timer first fires
+     * 10 s after the start, and no test that waits for a commit should take so long.
+     */
+    @SuppressWarnings("deprecation") // the implementation is public, but not for everybody
+    static void persistOften(DefaultMQPushConsumer consumer) {
+        Thread timer = new Thread(() -> {
+            try {
+                while (true) {
+                    Thread.sleep(INTERVAL_MILLIS);
+                    consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+                }
+            } catch (InterruptedException stopping) {
+                Thread.currentThread().interrupt();
+            }
+        }, "persist-often");
+        timer.setDaemon(true);
+        timer.start();
+    }
+
     static void configure(ClientConfig consumer, Arguments arguments) {
         consumer.setNamesrvAddr(arguments.required("name-server"));
         consumer.setHeartbeatBrokerInterval(INTERVAL_MILLIS);

@@ -1,6 +1,7 @@
 package rmqordered.testclients;
 
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.exception.MQClientException;
@@ -9,8 +10,9 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * Apache's lite pull consumer: in subscribe mode, or with {@code --assign true} on all queues of the topic, there
- * from {@code --seek} on. It commits as it polls, or with {@code --auto-commit false} once at its end.
+ * Apache's lite pull consumer: in subscribe mode, or with {@code --assign true} on all queues of the topic, where it
+ * goes to {@code --seek} after {@code --seek-after} messages. It commits as it polls, or with
+ * {@code --auto-commit false} once at its end.
  */
 public final class LitePull {
     private static final long POLL_MILLIS = 200;
@@ -26,17 +28,27 @@ public final class LitePull {
         Consumers.configure(consumer, arguments);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(!"false".equals(arguments.optional("auto-commit")));
+        Collection<MessageQueue> queues = List.of();
         if (arguments.flag("assign")) {
             consumer.start();
-            assign(consumer, arguments);
+            queues = assign(consumer, arguments.required("topic"));
         } else {
             consumer.subscribe(arguments.required("topic"), "*");
             consumer.start();
         }
         Receipts.printStarted(consumer.buildMQClientId());
+        // Not before something was read: a seek does not stop a pull that is under way with the old offset.
+        long untilSeek = arguments.number("seek-after", Long.MAX_VALUE);
         while (!receipts.isEnough()) {
             for (MessageExt message : consumer.poll(POLL_MILLIS)) {
                 receipts.handled(message, System.currentTimeMillis(), true);
+                untilSeek--;
+            }
+            if (untilSeek == 0) {
+                untilSeek = Long.MAX_VALUE;
+                for (MessageQueue queue : queues) {
+                    consumer.seek(queue, arguments.number("seek", 0));
+                }
             }
         }
         Dialect.commit(consumer);
@@ -45,18 +57,16 @@ public final class LitePull {
         System.exit(0);
     }
 
-    private static void assign(DefaultLitePullConsumer consumer, Arguments arguments) throws MQClientException {
-        Collection<MessageQueue> queues = consumer.fetchMessageQueues(arguments.required("topic"));
+    private static Collection<MessageQueue> assign(DefaultLitePullConsumer consumer, String topic)
+        throws MQClientException {
+        Collection<MessageQueue> queues = consumer.fetchMessageQueues(topic);
         consumer.assign(queues);
-        long start = arguments.number("seek", -1);
         for (MessageQueue queue : queues) {
-            if (start >= 0) {
-                consumer.seek(queue, start);
-            }
             Map<String, Object> found = Lines.event("committed");
             found.put("queueId", queue.getQueueId());
             found.put("queueOffset", consumer.committed(queue));
             Lines.print(found);
         }
+        return queues;
     }
 }

@@ -44,6 +44,7 @@ public final class OrderlyConsumer implements MessageListenerOrderly {
             }
         });
         consumer.start();
+        Consumers.persistOften(consumer);
         Receipts.printStarted(consumer.buildMQClientId());
         receipts.awaitEnough();
         consumer.shutdown();
