@@ -117,9 +117,21 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
       }
     } else listener.received(command, this)
 
-  private def runOrWait(task: () => Unit): Unit =
-    if (waiting.isEmpty && context.channel().isWritable) task()
+  /**
+   * What a client sent before it left counts, like the offsets a consumer commits on its way out:
+   * on a connection that is gone nothing waits, only the answers go nowhere.
+   */
+  private def runOrWait(task: () => Unit): Unit = {
+    val channel = context.channel()
+    if (!channel.isActive) {
+      runAllWaiting()
+      task()
+    } else if (waiting.isEmpty && channel.isWritable) task()
     else waiting.addLast(task)
+  }
+
+  private def runAllWaiting(): Unit =
+    while (!waiting.isEmpty) waiting.pollFirst().apply()
 
   override def channelWritabilityChanged(ctx: ChannelHandlerContext): Unit = {
     val isWritable = ctx.channel().isWritable
@@ -134,7 +146,7 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
 
   override def channelInactive(ctx: ChannelHandlerContext): Unit = {
     logger.debug("= disconnected client={}", socket)
-    waiting.clear()
+    runAllWaiting()
     if (socket != null) listener.disconnected(this)
     val _ = ctx.fireChannelInactive()
   }
