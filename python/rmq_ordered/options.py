@@ -265,8 +265,7 @@ SOURCE_OPTIONS: Final[Sequence[Option]] = (
     Option(
         "instanceId",
         "A stable name of this query. A new run with the same name takes the queues over from "
-        "the old "
-        "one at once instead of waiting for its lease to end (embedded broker only).",
+        "the old one at once instead of waiting for its lease to end (embedded broker only).",
         "a name without '#' and '@'",
         _parse_instance,
     ),
