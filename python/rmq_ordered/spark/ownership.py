@@ -10,17 +10,19 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from rmq_ordered.client.connection import Client
 from rmq_ordered.client.leases import LeaseKeeper, release_predecessors
 from rmq_ordered.client.reader import ANONYMOUS_GROUP, ReadPlan
 from rmq_ordered.client.retry import retry_until
-from rmq_ordered.errors import BrokerError, OffsetOutOfRange, OptionError, QueueLeaseLost
+from rmq_ordered.errors import BrokerError, QueueLeaseLost
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions
 from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.partition import QueuePartition, Witness
+from rmq_ordered.spark.positions import LossPolicy, Places
+from rmq_ordered.spark.selection import Subscription
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
 # Long enough for a broker to restart, shorter than the trust in a lease.
@@ -32,7 +34,10 @@ class SourceRun:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._client = Client(options.name_servers, request_timeout_ms=options.request_timeout_ms)
+        self.client = open_client(options.connection)
+        self.subscription = Subscription(self.client, options.selection, options.wait_for_topic_ms)
+        self.losses = LossPolicy(fails=options.fail_on_data_loss)
+        self._places = Places(self.client, self.group, self.losses)
         self._keeper: LeaseKeeper | None = None
         self._expected: dict[MessageQueue, int | None] = {}
 
@@ -43,10 +48,7 @@ class SourceRun:
 
     def spans(self) -> dict[MessageQueue, OffsetSpan]:
         """What the brokers hold of every queue now; one request per broker and topic."""
-        spans: dict[MessageQueue, OffsetSpan] = {}
-        for topic in self._options.topics:
-            spans |= self._client.broker.topic_stats(topic)
-        return spans
+        return self.subscription.spans()
 
     def own(self, queues: Iterable[MessageQueue]) -> None:
         """Own these queues for the group, or raise; with ``leaseMode=none`` do nothing."""
@@ -58,29 +60,44 @@ class SourceRun:
         if new:
             self._keeper.acquire(new, self._options.lease_timeout_ms)
             for queue in new:
-                self._expected[queue] = self._client.broker.committed_offset(self.group, queue)
+                self._expected[queue] = self.client.broker.committed_offset(self.group, queue)
         self._keeper.ensure_held()
 
     def starting_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
         """Where a query without a checkpoint begins."""
-        for topic in self._options.topics:
-            self._client.routes.ensure_complete(topic)
-        return {queue: self._start(queue, span) for queue, span in spans.items()}
+        self.subscription.ensure_complete()
+        self._places.ensure_known(self._options.starting, spans, "startingOffsets")
+        return self._places.resolve(self._options.starting, spans, "startingTimestamp")
+
+    def ending_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
+        """Where a batch read ends."""
+        self._places.ensure_known(self._options.ending, spans, "endingOffsets")
+        return self._places.resolve(self._options.ending, spans, "endingTimestamp")
 
     def joining_positions(
         self, known: Mapping[MessageQueue, int], spans: Mapping[MessageQueue, OffsetSpan]
     ) -> Positions:
         """Where queues begin that a running query has not read yet.
 
-        A new queue of a topic that is being read: at its first message. A topic that was added to
-        the subscription: where a new query would begin.
+        A new queue of a topic that is being read, or a new topic of a pattern: at its first
+        message, unless the group stands somewhere. A topic that was added to the subscription:
+        where a new query would begin.
         """
         topics = {queue.topic for queue in known}
-        return {
-            queue: span.minimum if queue.topic in topics else self._start(queue, span)
-            for queue, span in spans.items()
-            if queue not in known
+        joining = {queue: span for queue, span in spans.items() if queue not in known}
+        starts_late = self._options.starting.position is StartPosition.LATEST
+        is_from_beginning = self.subscription.is_open_ended and starts_late
+        added = {
+            queue: span
+            for queue, span in joining.items()
+            if queue.topic not in topics and not is_from_beginning
         }
+        first = {queue: span.minimum for queue, span in joining.items()}
+        return first | self._places.resolve(self._options.starting, added, "startingTimestamp")
+
+    def committed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The group's committed offsets as this run last wrote or found them."""
+        return {queue: self._expected.get(queue) for queue in queues}
 
     def commit(self, positions: Mapping[MessageQueue, int]) -> None:
         """Commit finished offsets for the group; never moves one back, never without the lease."""
@@ -92,18 +109,12 @@ class SourceRun:
                 self._commit_one(self._keeper, queue, position)
                 self._expected[queue] = position
 
-    def partitions(self, start: Positions, end: Positions) -> list[QueuePartition]:
+    def partitions(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> list[QueuePartition]:
         """One partition per queue with something to read, each carrying its lease."""
-        planned: list[QueuePartition] = []
-        for queue in sorted(end):
-            first, last = start.get(queue, end[queue]), end[queue]
-            if last < first:
-                raise OptionError(
-                    "checkpointLocation", f"[{first}, {last}) of {queue}", "ranges that go forward"
-                )
-            if last > first:
-                planned.append(self._partition(QueueRange(queue, first, last)))
-        return planned
+        return [
+            self._partition(QueueRange(queue, first, last))
+            for queue, (first, last) in sorted(ranges.items())
+        ]
 
     def close(self) -> None:
         """Give the leases back and close every connection. Idempotent."""
@@ -111,11 +122,11 @@ class SourceRun:
         self._expected.clear()
         if keeper is not None:
             keeper.release()
-        self._client.close()
+        self.client.close()
 
     def _register(self, queues: list[MessageQueue]) -> LeaseKeeper:
         """Make the group known (so that mqadmin sees it) without staying a member of it."""
-        broker, topics = self._client.broker, self._options.topics
+        broker, topics = self.client.broker, self.subscription.topics()
         instance = self._options.instance_id
         client_id = fresh_client_id("spark") if instance is None else _instance_client_id(instance)
         broker.heartbeat(client_id, self.group, topics)
@@ -129,11 +140,11 @@ class SourceRun:
             )
         if instance is not None:
             self._take_over(instance, queues)
-        return LeaseKeeper(broker, self._client.clock, self.group, client_id)
+        return LeaseKeeper(broker, self.client.clock, self.group, client_id)
 
     def _take_over(self, instance: str, queues: list[MessageQueue]) -> None:
         try:
-            release_predecessors(self._client.broker, self.group, instance, queues)
+            release_predecessors(self.client.broker, self.group, instance, queues)
         except BrokerError as error:
             if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
@@ -141,47 +152,29 @@ class SourceRun:
                 "instanceId=%s has no effect here, a dead run is waited for: %s", instance, error
             )
 
-    def _start(self, queue: MessageQueue, span: OffsetSpan) -> int:
-        position = self._options.starting_offsets
-        if position is StartPosition.GROUP:
-            committed = self._client.broker.committed_offset(self.group, queue)
-            if committed is not None:
-                ensure_in_range({queue: committed}, {queue: span})
-                return committed
-            position = self._options.starting_offsets_fallback
-        return span.maximum if position is StartPosition.LATEST else span.minimum
-
     def _commit_one(self, keeper: LeaseKeeper, queue: MessageQueue, position: int) -> None:
         lease = keeper.lease(queue)
         expected = self._expected[queue]
 
         def attempt() -> None:
             if lease.epoch is None:
-                found = self._client.broker.committed_offset(self.group, queue)
+                found = self.client.broker.committed_offset(self.group, queue)
                 if found == position:
                     return
                 ensure_witness(Witness(lease, expected), found)
-            self._client.broker.commit_offset(self.group, queue, position, lease=lease)
+            self.client.broker.commit_offset(self.group, queue, position, lease=lease)
 
-        deadline_ms = self._client.clock.monotonic_ms() + _COMMIT_PATIENCE_MS
-        retry_until(self._client.clock, deadline_ms, attempt)
+        deadline_ms = self.client.clock.monotonic_ms() + _COMMIT_PATIENCE_MS
+        retry_until(self.client.clock, deadline_ms, attempt)
 
     def _partition(self, queue_range: QueueRange) -> QueuePartition:
         queue = queue_range.queue
-        features = self._client.routes.features(queue.topic)
+        features = self.client.routes.features(queue.topic)
         if self._keeper is None:
             return QueuePartition(ReadPlan(queue_range, self.group, None, features))
         lease = self._keeper.lease(queue)
         witness = Witness(lease, self._expected[queue]) if lease.epoch is None else None
         return QueuePartition(ReadPlan(queue_range, self.group, lease, features), witness)
-
-
-def ensure_in_range(positions: Positions, spans: Mapping[MessageQueue, OffsetSpan]) -> None:
-    """Raise OffsetOutOfRange when a broker does not hold the place where the query stands."""
-    for queue, position in sorted(positions.items()):
-        span = spans.get(queue, OffsetSpan(0, 0))
-        if not span.minimum <= position <= span.maximum:
-            raise OffsetOutOfRange(queue.broker_name, queue, position, span.minimum, span.maximum)
 
 
 def ensure_witness(witness: Witness, found: int | None) -> None:
