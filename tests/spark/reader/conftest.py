@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.spark.reader.calls import NewReader
 from tests.support.brokers import unique_name
+from tests.support.calls import NewReader
 
 from rmq_ordered.client import Client
 from rmq_ordered.embedded import EmbeddedBroker

@@ -6,8 +6,8 @@ import pickle
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from tests.spark.harness import produce
-from tests.spark.reader.calls import ALL, NewReader, again, positions, ranges
 from tests.support.brokers import unique_name
+from tests.support.calls import ALL, NewReader, again, positions, ranges
 
 from rmq_ordered.client import Client
 from rmq_ordered.errors import OffsetOutOfRange, OptionError, QueueLeaseLost
