@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from rmq_ordered.errors import OptionError
 from rmq_ordered.options import SinkOptions, SourceOptions, parse_rows
 from rmq_ordered.spark.batch import OrderedBatchReader
-from rmq_ordered.spark.compat import connector_options, ensure_supported
+from rmq_ordered.spark.compat import connector_options
 from rmq_ordered.spark.rows import ensure_sink_schema, ensure_source_schema, source_schema
 from rmq_ordered.spark.sink import OrderedBatchWriter, OrderedStreamWriter
 from rmq_ordered.spark.stream import OrderedStreamReader
-
-ensure_supported(pyspark.__version__)
 
 
 class RmqOrderedDataSource(DataSource):
