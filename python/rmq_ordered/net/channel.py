@@ -18,11 +18,13 @@ from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     ConnectionLost,
     ProtocolError,
+    RemoteProtocolError,
     RequestTimedOut,
     RmqOrderedError,
     TransportError,
 )
 from rmq_ordered.net.transport import Transport
+from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.connection import RemotingConnection, RequestReceived
 
@@ -32,6 +34,8 @@ _LOG: Final = logging.getLogger("rmq_ordered.net")
 _RECEIVE_BYTES: Final = 512 * 1024
 
 OnRequest = Callable[[str, RemotingCommand], None]
+# How to send a request again on another connection, given the milliseconds that are left.
+Repeat = Callable[[int], "PendingAnswer"]
 
 
 def ignore_request(address: str, request: RemotingCommand) -> None:
@@ -49,16 +53,48 @@ class PendingAnswer:
     timeout_ms: int
     deadline_ms: int
     future: Future[RemotingCommand]
+    repeat: Repeat | None = None
 
     def result(self) -> RemotingCommand:
-        """Wait for the answer until the deadline; raises TransportError."""
-        remaining_ms = max(0, self.deadline_ms - self.channel.clock.monotonic_ms())
+        """Wait for the answer until the deadline.
+
+        A server that is about to stop answers GO_AWAY and has not looked at the request: it is sent
+        once more, on a new connection, whatever it asks for (RocketMQ's NettyRemotingClient).
+
+        Raises:
+            TransportError: the network failed, or nothing came in time.
+            RemoteProtocolError: what came is not RocketMQ's protocol.
+        """
+        response = self._own_result()
+        if response.code != ResponseCode.GO_AWAY:
+            return response
+        if self.repeat is None:
+            raise ConnectionLost(
+                self.channel.address,
+                f"asked to go away instead of answering {self.what}: the server is stopping; "
+                "try again when it runs, or at the address that its name server gives then",
+            )
+        return self.repeat(self._remaining_ms()).result()
+
+    def _own_result(self) -> RemotingCommand:
         try:
-            return self.future.result(remaining_ms / 1000)
+            return self.future.result(self._remaining_ms() / 1000)
         except FutureTimeout:
             self.channel.retire()
             self.abandon()
             raise RequestTimedOut(self.channel.address, self.what, self.timeout_ms) from None
+        except ConnectionLost as error:
+            # One error ends everybody's wait; each waiter says what it waited for.
+            reason = f"{error.reason}; it had not answered {self.what}"
+            raise ConnectionLost(error.address, reason) from error
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(
+                f"{self.channel.address} did not answer {self.what} as RocketMQ would: {error}; "
+                "check that this is the address of a RocketMQ name server or broker"
+            ) from error
+
+    def _remaining_ms(self) -> int:
+        return max(0, self.deadline_ms - self.channel.clock.monotonic_ms())
 
     def abandon(self) -> None:
         """Nobody waits for this answer any more."""
@@ -102,22 +138,24 @@ class Channel:
             return bool(self._waiting)
 
     def retire(self) -> None:
-        """Send nothing new here, because somebody waited in vain; the others may go on waiting."""
+        """Send nothing new here (somebody waited in vain); the others may go on waiting."""
         self._is_retired = True
         self._close_if_unused()
 
-    def start(self, command: RemotingCommand, what: str, timeout_ms: int) -> PendingAnswer:
+    def start(
+        self, command: RemotingCommand, what: str, timeout_ms: int, repeat: Repeat | None = None
+    ) -> PendingAnswer:
         """Send a request and return at once."""
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
         future: Future[RemotingCommand] = Future()
         with self._send_lock:
             with self._lock:
                 self._ensure_open()
-                opaque, data = self._connection.send_request(command, deadline_ms)
+                opaque, data = self._connection.send_request(command)
                 self._waiting[opaque] = future
             _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
             self._send(data)
-        return PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future)
+        return PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future, repeat)
 
     def call(self, command: RemotingCommand, what: str, timeout_ms: int) -> RemotingCommand:
         """Send a request and wait for its answer."""
@@ -175,6 +213,8 @@ class Channel:
                 for event in events
                 if not isinstance(event, RequestReceived)
             ]
+            if any(response.code == ResponseCode.GO_AWAY for _, response in waiters):
+                self._is_retired = True
         for future, response in waiters:
             if future is not None:
                 future.set_result(response)
@@ -187,7 +227,7 @@ class Channel:
         with self._lock:
             is_unused = self._is_retired and not self._waiting
         if is_unused:
-            self._fail(ConnectionLost(self.address, "given up after a request without an answer"))
+            self._fail(ConnectionLost(self.address, "given up by this client"))
 
     def _fail(self, error: RmqOrderedError) -> None:
         with self._lock:

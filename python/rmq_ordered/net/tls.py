@@ -19,6 +19,7 @@ from typing import Final
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net.transport import (
+    CONNECT_TIMEOUT_MS,
     Connect,
     Transport,
     open_socket,
@@ -57,10 +58,16 @@ def tls_connector(settings: TlsSettings) -> Connect:
         sock = open_socket(address)
         try:
             host, _ = split_address(address)
+            # One deadline for the whole handshake: a server that expects no TLS may stay silent.
+            sock.settimeout(CONNECT_TIMEOUT_MS / 1000)
             secure = context.wrap_socket(sock, server_hostname=host)
         except OSError as error:
             sock.close()
-            raise ConnectFailed(address, f"TLS was refused: {words(error)}") from error
+            raise ConnectFailed(
+                address,
+                f"TLS was refused: {words(error)} (whom we trust, the host name in the server's "
+                "certificate, or a server that speaks no TLS)",
+            ) from error
         return TlsTransport(address, secure)
 
     return connect
