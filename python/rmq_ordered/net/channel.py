@@ -88,10 +88,7 @@ class PendingAnswer:
             reason = f"{error.reason}; it had not answered {self.what}"
             raise ConnectionLost(error.address, reason) from error
         except RemoteProtocolError as error:
-            raise RemoteProtocolError(
-                f"{self.channel.address} did not answer {self.what} as RocketMQ would: {error}; "
-                "check that this is the address of a RocketMQ name server or broker"
-            ) from error
+            raise _not_rocketmq(self.channel.address, self.what, error) from error
 
     def _remaining_ms(self) -> int:
         return max(0, self.deadline_ms - self.channel.clock.monotonic_ms())
@@ -150,11 +147,11 @@ class Channel:
         future: Future[RemotingCommand] = Future()
         with self._send_lock:
             with self._lock:
-                self._ensure_open()
+                self._ensure_open(what)
                 opaque, data = self._connection.send_request(command)
                 self._waiting[opaque] = future
             _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
-            self._send(data)
+            self._send(data, what)
         return PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future, repeat)
 
     def call(self, command: RemotingCommand, what: str, timeout_ms: int) -> RemotingCommand:
@@ -165,9 +162,9 @@ class Channel:
         """Send a request that gets no answer."""
         with self._send_lock:
             with self._lock:
-                self._ensure_open()
+                self._ensure_open("a one-way request")
                 data = self._connection.send_one_way(command)
-            self._send(data)
+            self._send(data, "a one-way request")
 
     def forget(self, opaque: int) -> None:
         """Drop a waiter."""
@@ -182,12 +179,12 @@ class Channel:
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, what: str) -> None:
         try:
             self._transport.send_all(data)
         except TransportError as error:
             self._fail(error)
-            raise
+            raise ConnectionLost(self.address, f"{error.reason}, for {what}") from error
         except BaseException:
             # Interrupted in the middle of a frame: what follows would be read as part of it.
             self._fail(ConnectionLost(self.address, "a send was interrupted"))
@@ -238,6 +235,17 @@ class Channel:
         for future in waiting.values():
             future.set_exception(error)
 
-    def _ensure_open(self) -> None:
-        if self._failure is not None:
-            raise ConnectionLost(self.address, str(self._failure)) from self._failure
+    def _ensure_open(self, what: str) -> None:
+        failure = self._failure
+        if isinstance(failure, RemoteProtocolError):
+            raise _not_rocketmq(self.address, what, failure) from failure
+        if failure is not None:
+            reason = failure.reason if isinstance(failure, TransportError) else str(failure)
+            raise ConnectionLost(self.address, f"{reason}; {what} was not sent") from failure
+
+
+def _not_rocketmq(address: str, what: str, error: RemoteProtocolError) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"{address} did not answer {what} as RocketMQ would: {error}; "
+        "check that this is the address of a RocketMQ name server or broker"
+    )

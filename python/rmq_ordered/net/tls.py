@@ -7,9 +7,7 @@ itself and wait for the network outside of it.
 
 from __future__ import annotations
 
-import contextlib
 import select
-import socket
 import ssl
 import threading
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net.transport import (
     CONNECT_TIMEOUT_MS,
     Connect,
+    SocketGuard,
     Transport,
     open_socket,
     split_address,
@@ -81,32 +80,30 @@ class TlsTransport:
         self._socket = sock
         self._socket.setblocking(False)
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._guard = SocketGuard(address, sock)
 
     def send_all(self, data: bytes) -> None:
         """Send every byte or raise ConnectionLost."""
         rest = memoryview(data)
         while rest:
-            sent = self._attempt(partial(self._socket.send, rest), "send")
+            with self._guard.use():
+                sent = self._attempt(partial(self._socket.send, rest), "send")
             rest = rest[sent:]
 
     def receive_into(self, buffer: bytearray) -> int:
         """Wait for bytes; 0 means that the peer closed."""
-        return self._attempt(partial(self._socket.recv_into, buffer), "receive")
+        with self._guard.use():
+            return self._attempt(partial(self._socket.recv_into, buffer), "receive")
 
     def close(self) -> None:
         """Wake whoever waits for the network, then close."""
-        with self._lock:
-            self._is_closed = True
-            with contextlib.suppress(OSError):  # already disconnected is what we want
-                self._socket.shutdown(socket.SHUT_RDWR)
-            self._socket.close()
+        self._guard.close()
 
     def _attempt(self, call: Callable[[], int], what: str) -> int:
         while True:
             try:
                 with self._lock:
-                    self._ensure_open()
+                    self._guard.ensure_open()
                     return call()
             except ssl.SSLWantReadError:
                 event = select.POLLIN
@@ -125,13 +122,7 @@ class TlsTransport:
 
     def _wait(self, event: int, what: str) -> None:
         """Until the socket is ready; an idle connection is no error, a stuck send is."""
-        with self._lock:
-            self._ensure_open()
-            poll = select.poll()
-            poll.register(self._socket, event)
+        poll = select.poll()
+        poll.register(self._socket, event)
         if not poll.poll(_STALL_TIMEOUT_MS) and what == "send":
             raise ConnectionLost(self._address, f"send made no progress for {_STALL_TIMEOUT_MS} ms")
-
-    def _ensure_open(self) -> None:
-        if self._is_closed:
-            raise ConnectionLost(self._address, "closed by this client")

@@ -119,7 +119,7 @@ def test_an_answer_to_a_request_never_sent_ends_the_connection(rig: Rig) -> None
     ):
         pending.result()
     assert rig.peer.is_closed
-    with pytest.raises(ConnectionLost, match="4711"):
+    with pytest.raises(RemoteProtocolError, match="4711"):
         rig.start()
 
 
