@@ -63,14 +63,16 @@ class RocketMqFailed(Exception):
 
 @dataclass(frozen=True)
 class Security:
-    """TLS that is enforced and ACL 2.0 with one user who may do everything.
+    """TLS with certificates on both sides, and ACL 2.0 with one user who may do everything.
 
     Args:
-        certificate: of name server and broker, for 127.0.0.1; its clients trust it by itself.
+        authority: PEM file of who signed all certificates.
+        certificate: of name server and broker, and of the clients that the brokers are.
         user: the access key of the user who may do everything.
         secret: this user's secret key.
     """
 
+    authority: Path
     certificate: Certificate
     user: str
     secret: str
@@ -83,6 +85,13 @@ class Security:
             "-Dtls.server.mode=enforcing",
             f"-Dtls.server.certPath={self.certificate.certificate}",
             f"-Dtls.server.keyPath={self.certificate.key}",
+            "-Dtls.server.need.client.auth=require",
+            "-Dtls.server.authClient=true",
+            f"-Dtls.server.trustCertPath={self.authority}",
+            "-Dtls.client.authServer=true",
+            f"-Dtls.client.trustCertPath={self.authority}",
+            f"-Dtls.client.certPath={self.certificate.certificate}",
+            f"-Dtls.client.keyPath={self.certificate.key}",
         )
 
     def broker_settings(self, home: Path) -> dict[str, str]:
@@ -109,7 +118,9 @@ class Security:
 
     def context(self) -> ssl.SSLContext:
         """Returns what a client needs to trust the servers."""
-        return ssl.create_default_context(cafile=str(self.certificate.certificate))
+        context = ssl.create_default_context(cafile=str(self.authority))
+        context.load_cert_chain(self.certificate.certificate, self.certificate.key)
+        return context
 
 
 class RocketMq:
