@@ -184,7 +184,8 @@ class Channel:
             self._transport.send_all(data)
         except TransportError as error:
             self._fail(error)
-            raise ConnectionLost(self.address, f"{error.reason}, for {what}") from error
+            # The reader may have learnt the reason before, and closed the stream because of it.
+            self._ensure_open(what)
         except BaseException:
             # Interrupted in the middle of a frame: what follows would be read as part of it.
             self._fail(ConnectionLost(self.address, "a send was interrupted"))
@@ -236,12 +237,13 @@ class Channel:
             future.set_exception(error)
 
     def _ensure_open(self, what: str) -> None:
+        """Raise the first failure, if there was one, to somebody who wants to send."""
         failure = self._failure
         if isinstance(failure, RemoteProtocolError):
             raise _not_rocketmq(self.address, what, failure) from failure
         if failure is not None:
             reason = failure.reason if isinstance(failure, TransportError) else str(failure)
-            raise ConnectionLost(self.address, f"{reason}; {what} was not sent") from failure
+            raise ConnectionLost(self.address, f"{reason}, for {what}") from failure
 
 
 def _not_rocketmq(address: str, what: str, error: RemoteProtocolError) -> RemoteProtocolError:

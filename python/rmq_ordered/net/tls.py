@@ -81,6 +81,7 @@ class TlsTransport:
         self._socket.setblocking(False)
         self._lock = threading.Lock()
         self._guard = SocketGuard(address, sock)
+        self._has_received = False
 
     def send_all(self, data: bytes) -> None:
         """Send every byte or raise ConnectionLost."""
@@ -93,7 +94,11 @@ class TlsTransport:
     def receive_into(self, buffer: bytearray) -> int:
         """Wait for bytes; 0 means that the peer closed."""
         with self._guard.use():
-            return self._attempt(partial(self._socket.recv_into, buffer), "receive")
+            count = self._attempt(partial(self._socket.recv_into, buffer), "receive")
+        if count == 0 and not self._has_received:
+            raise self._lost("closed by the peer before it said anything")
+        self._has_received = True
+        return count
 
     def close(self) -> None:
         """Wake whoever waits for the network, then close."""
@@ -112,13 +117,18 @@ class TlsTransport:
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 return self._ended(what)
             except OSError as error:
-                raise ConnectionLost(self._address, f"{what} failed: {words(error)}") from error
+                raise self._lost(f"{what} failed: {words(error)}") from error
             self._wait(event, what)
 
     def _ended(self, what: str) -> int:
         if what == "receive":
             return 0
-        raise ConnectionLost(self._address, "send failed: closed by the peer")
+        raise self._lost(f"{what} failed: closed by the peer")
+
+    def _lost(self, reason: str) -> ConnectionLost:
+        # With TLS 1.3 a server looks at our certificate when for us everything is settled.
+        hint = "" if self._has_received else "; does the server want a client certificate of ours?"
+        return ConnectionLost(self._address, reason + hint)
 
     def _wait(self, event: int, what: str) -> None:
         """Until the socket is ready; an idle connection is no error, a stuck send is."""

@@ -110,9 +110,35 @@ def _exactly(sock: ssl.SSLSocket, count: int) -> bytes:
 
 def test_the_peers_end_is_the_end(server: Server, ca_file: str) -> None:
     transport = tls_connector(TlsSettings(ca_file))(server.address)
-    server.connection().close()
+    peer = server.connection()
+    peer.sendall(b"bye")
+    peer.close()
+    assert transport.receive_into(bytearray(16)) == 3
     assert transport.receive_into(bytearray(16)) == 0
     transport.close()
+
+
+def test_a_peer_that_ends_without_a_word_may_want_our_certificate(
+    server: Server, ca_file: str
+) -> None:
+    transport = tls_connector(TlsSettings(ca_file))(server.address)
+    server.connection().close()
+    with pytest.raises(ConnectionLost, match="want a client certificate"):
+        transport.receive_into(bytearray(16))
+    transport.close()
+
+
+def test_a_client_without_the_certificate_that_is_wanted_is_told(
+    authority: trustme.CA, ca_file: str
+) -> None:
+    server = Server(authority, client_ca=authority)
+    try:
+        transport = tls_connector(TlsSettings(ca_file))(server.address)
+        with pytest.raises(ConnectionLost, match="certificate"):
+            transport.receive_into(bytearray(16))
+        transport.close()
+    finally:
+        server.close()
 
 
 def test_closing_wakes_the_receiver(server: Server, ca_file: str) -> None:
