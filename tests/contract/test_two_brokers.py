@@ -10,7 +10,9 @@ from tests.support.waiting import wait_until
 from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader, ReadPlan
 from rmq_ordered.errors import RmqOrderedError, TopicNotFound, TransportError
 from rmq_ordered.model import MessageQueue, QueueRange, SendResult
+from rmq_ordered.options import SourceOptions
 from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.spark.ownership import SourceRun
 
 PUT_KV_CONFIG = 100
 DEADLINE_S = 30.0
@@ -97,6 +99,8 @@ def test_the_death_of_a_broker_costs_its_own_queues_only_until_it_is_back(
     here, there = key_of(producer, "broker-a"), key_of(producer, "broker-b")
     for key in (here, there):
         producer.send(key, b"before")
+    source = SourceRun(source_options(pair, topic))
+    source.own(source.spans())
     keeper = LeaseKeeper(client.broker, client.clock, unique_name("group"), "me")
     keeper.acquire([queue for queue in pinned if queue.broker_name == "broker-a"], 5_000)
 
@@ -112,6 +116,9 @@ def test_the_death_of_a_broker_costs_its_own_queues_only_until_it_is_back(
     assert f"{topic}@broker-b#0, {topic}@broker-b#1" in caplog.text
     with pytest.raises(TransportError, match=f"2 queues of topic {topic} have no master"):
         client.routes.ensure_complete(topic)
+    for _ in range(2):  # with the route from before, and with the one that lacks the broker
+        with pytest.raises(TransportError, match=f"broker-b|{pair.address_of('broker-b')}"):
+            source.spans()
     assert values(client, producer.queue_of(here), 2) == [b"before", b"meanwhile"]
     assert (producer.queues, client.routes.writable(topic)) == (pinned, pinned)
 
@@ -122,8 +129,15 @@ def test_the_death_of_a_broker_costs_its_own_queues_only_until_it_is_back(
     sent = wait_until(lambda: try_send(producer, there), "the broker takes messages", DEADLINE_S)
     assert sent.queue == producer.queue_of(there)
     assert values(client, sent.queue, 2) == [b"before", b"after"]
+    assert source.spans()[sent.queue].maximum == 2
+    source.close()
     keeper.ensure_held()
     keeper.release()
+
+
+def source_options(pair: RocketMq, topic: str) -> SourceOptions:
+    given = {"nameServer": pair.name_server, "subscribe": topic, "group": unique_name("group")}
+    return SourceOptions.parse(given, streaming=True)
 
 
 def try_send(producer: OrderedProducer, key: str) -> SendResult | None:

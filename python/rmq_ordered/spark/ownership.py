@@ -43,7 +43,11 @@ class SourceRun:
 
     def spans(self) -> dict[MessageQueue, OffsetSpan]:
         """What the brokers hold of every queue now; one request per broker and topic."""
-        return self._client.broker.topics_stats(self._options.topics)
+        spans = self._client.broker.topics_stats(self._options.topics)
+        # A queue of ours is not there: say that its broker is away before it looks like lost data.
+        for topic in {queue.topic for queue in self._expected.keys() - spans.keys()}:
+            self._client.routes.ensure_complete(topic)
+        return spans
 
     def own(self, queues: Iterable[MessageQueue]) -> None:
         """Own these queues for the group, or raise; with ``leaseMode=none`` do nothing."""
