@@ -129,7 +129,7 @@ def test_the_death_of_a_broker_costs_its_own_queues_only_until_it_is_back(
     sent = wait_until(lambda: try_send(producer, there), "the broker takes messages", DEADLINE_S)
     assert sent.queue == producer.queue_of(there)
     assert values(client, sent.queue, 2) == [b"before", b"after"]
-    assert source.spans()[sent.queue].maximum == 2
+    assert source.spans()[sent.queue].maximum >= 2
     source.close()
     keeper.ensure_held()
     keeper.release()

@@ -11,6 +11,7 @@ import pytest
 
 import rmq_ordered.client
 import rmq_ordered.testing
+from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
@@ -36,6 +37,10 @@ DOCSTRINGS = {test.name: test for test in documented()}
 def name_server() -> Iterator[str]:
     """Of a broker whose topics begin where the examples say."""
     with EmbeddedBroker() as broker:
+        # A JVM's first answers are slow, and the examples have a client's usual patience.
+        with Client(broker.name_server, request_timeout_ms=30_000) as client:
+            client.broker.create_topic("first", 1)
+            OrderedProducer(client, "first").send("key", b"first")
         yield broker.name_server
 
 

@@ -33,7 +33,17 @@ from rmq_ordered.protocol.command import RemotingCommand
 
 
 class BrokerOperations:
-    """Thread-safe. Reads are repeated after a lost connection; what changes state is sent once."""
+    """Thread-safe. Reads are repeated after a lost connection; what changes state is sent once.
+
+    >>> from rmq_ordered.client import Client
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("parcels", 1)
+    ...     (queue,) = client.routes.readable("parcels")
+    ...     client.broker.heartbeat("worker-1", "shipping", ["parcels"])
+    ...     client.broker.commit_offsets("shipping", {queue: 0})
+    ...     client.broker.committed_offset("shipping", queue), client.broker.max_offset(queue)
+    (0, 0)
+    """
 
     def __init__(
         self, remoting: Remoting, routes: RouteTable, clock: Clock, timeout_ms: int

@@ -52,6 +52,14 @@ class RouteTable:
 
     A name server fails when it cannot be reached, does not answer in time, or answers with what
     cannot be read. One that does not know a topic is believed only if no other one knows it.
+
+    >>> from rmq_ordered.client import Client
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("returns", 2)
+    ...     [queue.queue_id for queue in client.routes.writable("returns")]
+    ...     client.routes.unreachable("returns")
+    [0, 1]
+    ()
     """
 
     def __init__(
@@ -105,7 +113,10 @@ class RouteTable:
                 self._known[topic] = replace(known, fetched_at_ms=_LONG_AGO_MS)
 
     def unreachable(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Readable queues that this client knows of and whose broker has no master now."""
+        """Readable queues that this client knows of and whose broker has no master now.
+
+        As long as there are some, the name server is asked again each time.
+        """
         route = self.route(topic)
         masters = {broker.name for broker in route.brokers if broker.master}
         with self._lock:
@@ -116,7 +127,10 @@ class RouteTable:
             if data.is_readable and data.broker_name not in masters
             for queue_id in range(data.read_queues)
         }
-        return tuple(sorted(missing | without_master))
+        away = tuple(sorted(missing | without_master))
+        if away:
+            self.forget(topic)
+        return away
 
     def ensure_complete(self, topic: str) -> None:
         """Raise ConnectFailed when queues of the topic are ``unreachable``."""
