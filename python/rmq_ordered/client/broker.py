@@ -94,8 +94,23 @@ class BrokerOperations:
 
     def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset stored at or after a time; the end of the queue if there is none."""
-        request = groups.search_offset_request(queue, timestamp_ms)
-        return self._offset_of(queue, request, f"the offset of {queue} at {timestamp_ms}")
+        return self.offsets_at([queue], timestamp_ms)[queue]
+
+    def offsets_at(
+        self, queues: Sequence[MessageQueue], timestamp_ms: int
+    ) -> dict[MessageQueue, int]:
+        """The same for many queues, asked all at once."""
+        answers = self._pipeline.read(
+            [
+                _offset_question(
+                    queue,
+                    groups.search_offset_request(queue, timestamp_ms),
+                    f"the offset of {queue} at {timestamp_ms}",
+                )
+                for queue in queues
+            ]
+        )
+        return dict(zip(queues, answers, strict=True))
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get."""
@@ -249,10 +264,7 @@ class BrokerOperations:
         return Question(queue.topic, queue.broker_name, request, what, parse)
 
     def _offset_of(self, queue: MessageQueue, request: RemotingCommand, what: str) -> int:
-        parse = partial(_offset_field, what)
-        (answer,) = self._pipeline.read(
-            [Question(queue.topic, queue.broker_name, request, what, parse)]
-        )
+        (answer,) = self._pipeline.read([_offset_question(queue, request, what)])
         return answer
 
     def _call(self, address: str, request: RemotingCommand, what: str) -> RemotingCommand:
@@ -297,6 +309,11 @@ def _committed_question(group: str, queue: MessageQueue) -> Question[int | None]
         return _offset_field(what, response, address)
 
     request = groups.query_offset_request(group, queue)
+    return Question(queue.topic, queue.broker_name, request, what, parse)
+
+
+def _offset_question(queue: MessageQueue, request: RemotingCommand, what: str) -> Question[int]:
+    parse = partial(_offset_field, what)
     return Question(queue.topic, queue.broker_name, request, what, parse)
 
 

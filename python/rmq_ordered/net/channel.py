@@ -179,7 +179,7 @@ class Channel:
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
-    def _send(self, data: bytes, what: str) -> None:
+    def _send(self, data: bytes, what: str = "an answer of ours") -> None:
         try:
             self._transport.send_all(data)
         except TransportError as error:

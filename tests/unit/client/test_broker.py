@@ -96,6 +96,8 @@ def test_the_ends_of_a_queue_and_the_offset_at_a_time(
     assert client.broker.max_offset(queue) == 15
     assert client.broker.offset_at(queue, then) == 10
     assert client.broker.offset_at(queue, cluster.clock.wall_ms() + 1) == 15
+    silent = MessageQueue("orders", "broker-a", 0)
+    assert client.broker.offsets_at([silent, queue], then) == {silent: 0, queue: 10}
 
 
 @pytest.mark.parametrize("fault", [HangUp(), CutMidFrame(), HangUp(is_served=True)])
