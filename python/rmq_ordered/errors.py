@@ -13,6 +13,7 @@
         TopicNotFound
         OffsetOutOfRange
         BrokerBusy                      retryable = True
+        AccessDenied                    who asks is not known, or may not do this
       OrderingError                     going on would break a guarantee; never retried silently
         QueueLeaseUnavailable
         QueueLeaseLost
@@ -162,6 +163,16 @@ class BrokerBusy(BrokerError):
     """Flow control: the broker asks to be left alone for a moment."""
 
     retryable = True
+
+
+class AccessDenied(BrokerError):
+    """Access control, or the permissions of a topic, forbid the request."""
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}; check the access key, its secret key and what this user may do, "
+            "and that the topic may be read and written"
+        )
 
 
 class OrderingError(RmqOrderedError):

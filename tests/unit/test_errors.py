@@ -27,6 +27,10 @@ SAMPLES: list[tuple[errors.RmqOrderedError, list[str]]] = [
     ),
     (errors.BrokerBusy("b:1", "a send", 2, "flow control"), ["b:1", "a send", "flow control"]),
     (
+        errors.AccessDenied("b:1", "a send", 16, "check signature failed"),
+        ["b:1", "a send", "check signature failed", "access key", "secret key"],
+    ),
+    (
         errors.QueueLeaseUnavailable("billing", 90_000, [(QUEUE, "other#1"), (QUEUE, None)]),
         ["'billing'", "90000", "by other#1", "by another client", "leaseTimeout"],
     ),

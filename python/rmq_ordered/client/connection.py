@@ -23,6 +23,15 @@ _DEFAULT_TIMEOUT_MS = 3_000
 class Client:
     """A connection to a cluster, opened when first used. Thread-safe; cannot be pickled.
 
+    >>> with Client("127.0.0.1:9876", request_timeout_ms=10_000) as client:
+    ...     client.broker.create_topic("refunds", 2)
+    ...     [str(queue) for queue in client.routes.readable("refunds")]
+    ['refunds@broker-a#0', 'refunds@broker-a#1']
+
+    Attributes:
+        routes: where topics and their queues live.
+        broker: single questions to brokers: offsets, groups, locks, topics.
+
     Args:
         name_server: ``host:port``, several separated by ``;``.
         request_timeout_ms: how long one request may take.

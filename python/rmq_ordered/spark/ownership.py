@@ -43,9 +43,10 @@ class SourceRun:
 
     def spans(self) -> dict[MessageQueue, OffsetSpan]:
         """What the brokers hold of every queue now; one request per broker and topic."""
-        spans: dict[MessageQueue, OffsetSpan] = {}
-        for topic in self._options.topics:
-            spans |= self._client.broker.topic_stats(topic)
+        spans = self._client.broker.topics_stats(self._options.topics)
+        # A queue of ours is not there: say that its broker is away before it looks like lost data.
+        for topic in {queue.topic for queue in self._expected.keys() - spans.keys()}:
+            self._client.routes.ensure_complete(topic)
         return spans
 
     def own(self, queues: Iterable[MessageQueue]) -> None:
@@ -57,8 +58,7 @@ class SourceRun:
             self._keeper = self._register(new)
         if new:
             self._keeper.acquire(new, self._options.lease_timeout_ms)
-            for queue in new:
-                self._expected[queue] = self._client.broker.committed_offset(self.group, queue)
+            self._expected |= self._client.broker.committed_offsets(self.group, new)
         self._keeper.ensure_held()
 
     def starting_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
@@ -86,11 +86,14 @@ class SourceRun:
         """Commit finished offsets for the group; never moves one back, never without the lease."""
         if self._keeper is None:
             return
+        progress: Positions = {}
         for queue, position in sorted(positions.items()):
             committed = self._expected.get(queue)
             if queue in self._expected and (committed is None or position > committed):
-                self._commit_one(self._keeper, queue, position)
-                self._expected[queue] = position
+                progress[queue] = position
+        if progress:
+            self._commit_all(self._keeper, progress)
+            self._expected |= progress
 
     def partitions(self, start: Positions, end: Positions) -> list[QueuePartition]:
         """One partition per queue with something to read, each carrying its lease."""
@@ -151,17 +154,19 @@ class SourceRun:
             position = self._options.starting_offsets_fallback
         return span.maximum if position is StartPosition.LATEST else span.minimum
 
-    def _commit_one(self, keeper: LeaseKeeper, queue: MessageQueue, position: int) -> None:
-        lease = keeper.lease(queue)
-        expected = self._expected[queue]
+    def _commit_all(self, keeper: LeaseKeeper, positions: Positions) -> None:
+        """Commit in one go, again and again until all have landed or patience ends."""
+        leases = {queue: keeper.lease(queue) for queue in positions}
 
         def attempt() -> None:
-            if lease.epoch is None:
-                found = self._client.broker.committed_offset(self.group, queue)
-                if found == position:
-                    return
-                ensure_witness(Witness(lease, expected), found)
-            self._client.broker.commit_offset(self.group, queue, position, lease=lease)
+            unfenced = [queue for queue, lease in leases.items() if lease.epoch is None]
+            found = self._client.broker.committed_offsets(self.group, unfenced)
+            # What an earlier attempt has left there is ours and need not be sent again.
+            landed = {queue for queue in unfenced if found[queue] == positions[queue]}
+            for queue in found.keys() - landed:
+                ensure_witness(Witness(leases[queue], self._expected[queue]), found[queue])
+            rest = {queue: at for queue, at in positions.items() if queue not in landed}
+            self._client.broker.commit_offsets(self.group, rest, leases=leases)
 
         deadline_ms = self._client.clock.monotonic_ms() + _COMMIT_PATIENCE_MS
         retry_until(self._client.clock, deadline_ms, attempt)
