@@ -8,9 +8,15 @@ used.
 
 from rmq_ordered.columnar.decode import DecodeOptions, decode_pull_body
 from rmq_ordered.columnar.ranges import clip, ensure_rising
-from rmq_ordered.columnar.schema import MESSAGE_COLUMNS, PROPERTIES_COLUMN, message_schema
+from rmq_ordered.columnar.schema import (
+    ERROR_COLUMN,
+    MESSAGE_COLUMNS,
+    PROPERTIES_COLUMN,
+    message_schema,
+)
 
 __all__ = [
+    "ERROR_COLUMN",
     "MESSAGE_COLUMNS",
     "PROPERTIES_COLUMN",
     "DecodeOptions",
