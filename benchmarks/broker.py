@@ -74,7 +74,7 @@ def load(server: Server, mode: str, home: Path, **arguments: object) -> float:
     return done["count"] / (done["nanos"] / 1e9)
 
 
-def resident_mb(pid: int | None) -> float:
+def resident_mb(pid: int | str | None) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) / 1024
