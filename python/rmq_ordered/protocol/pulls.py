@@ -49,6 +49,7 @@ def pull_request(
     group: str,
     limits: PullLimits,
     expression: str = "*",
+    expression_type: str = "TAG",
     suspend_ms: int = 0,
     lease_epoch: int | None = None,
 ) -> RemotingCommand:
@@ -58,7 +59,7 @@ def pull_request(
         "bname": queue.broker_name,
         "commitOffset": "0",
         "consumerGroup": group,
-        "expressionType": "TAG",
+        "expressionType": expression_type,
         "maxMsgBytes": str(limits.max_bytes),
         "maxMsgNums": str(limits.max_messages),
         "queueId": str(queue.queue_id),

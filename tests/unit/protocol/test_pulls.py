@@ -28,6 +28,15 @@ def test_a_pull_brings_its_subscription_so_that_no_heartbeat_is_needed() -> None
     assert "leaseEpoch" not in (request.ext_fields or {})
 
 
+def test_a_pull_says_what_kind_of_expression_it_brings() -> None:
+    condition = pull_request(
+        QUEUE, 20, group="g", limits=PullLimits(), expression="a = 1", expression_type="SQL92"
+    )
+    assert (condition.ext("subscription"), condition.ext("expressionType")) == ("a = 1", "SQL92")
+    plain = pull_request(QUEUE, 20, group="g", limits=PullLimits())
+    assert plain.ext("expressionType") == "TAG"
+
+
 def test_a_pull_never_commits() -> None:
     request = pull_request(QUEUE, 20, group="billing", limits=PullLimits(), suspend_ms=1_000)
     assert not request.ext_int("sysFlag") & PullFlag.COMMIT_OFFSET
