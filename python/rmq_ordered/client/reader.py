@@ -27,13 +27,14 @@ from rmq_ordered.errors import (
 from rmq_ordered.model import QueueLease, QueueRange
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.window import PullWindow
-from rmq_ordered.protocol.answers import refusal
+from rmq_ordered.protocol.answers import ensure_success, refusal
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
 from rmq_ordered.protocol.pulls import (
     PULL_CODES,
     PullLimits,
     PullResult,
     PullStatus,
+    filter_check_request,
     parse_pull,
     pull_request,
 )
@@ -49,8 +50,11 @@ SQL92_EXPRESSION: Final = "SQL92"
 # asked for.
 _STOCK_PULL: Final = PullLimits(32, 256 * 1024)
 _WIDE_PULL: Final = PullLimits(4_096, 2 * 1024 * 1024)
-_STOCK_DEPTH: Final = 16
+_STOCK_DEPTH: Final = 64
 _WIDE_DEPTH: Final = 2
+# What the answers in flight may hold together, judged by the last one. Two are always in flight.
+_IN_FLIGHT_BYTES: Final = 8 * 1024 * 1024
+_LEAST_DEPTH: Final = 2
 # Raw bytes decoded at once: large enough to amortise numpy's calls, small enough to stay in cache
 # and memory.
 _CHUNK_BYTES: Final = 2 * 1024 * 1024
@@ -201,15 +205,18 @@ class _Pulls:
         self._client = client
         self._plan = plan
         self._limits = _WIDE_PULL if is_wide else _STOCK_PULL
-        depth = _WIDE_DEPTH if is_wide else _STOCK_DEPTH
+        self._depth = _WIDE_DEPTH if is_wide else _STOCK_DEPTH
         first, last = plan.range.start, plan.range.end
-        self.window = PullWindow(first, last, self._limits.max_messages, depth)
+        self.window = PullWindow(first, last, self._limits.max_messages, self._depth)
         self._pending: deque[PendingAnswer] = deque()
         self._stalled_since_ms: int | None = None
+        # Tags are compared again after every pull; anything else only the broker can judge.
+        self._is_filter_known = plan.expression_type == TAG_EXPRESSION
 
     def next_body(self) -> bytes | memoryview:
         """The next raw answer in order; empty when a pull only moved on or has to be repeated."""
         try:
+            self._ensure_filter()
             self._fill()
             answer = self._pending.popleft()
             result = self._outcome(answer)
@@ -221,6 +228,8 @@ class _Pulls:
             self._recover(self._no_progress(answer, result))
             return b""
         self._stalled_since_ms = None
+        affordable = max(_LEAST_DEPTH, _IN_FLIGHT_BYTES // max(1, len(result.body)))
+        self.window.depth = min(self._depth, affordable)
         for _ in range(self.window.answered(result.next_offset)):
             self._pending.popleft().abandon()
         return result.body if asked == delivered else skip_records(result.body, delivered)
@@ -229,6 +238,23 @@ class _Pulls:
         """Nobody wants the remaining answers."""
         while self._pending:
             self._pending.popleft().abandon()
+
+    def _ensure_filter(self) -> None:
+        """Raise BrokerError unless the broker understands the plan's expression."""
+        if self._is_filter_known:
+            return
+        plan = self._plan
+        request = filter_check_request(
+            plan.range.queue,
+            group=plan.group,
+            expression=plan.expression,
+            expression_type=plan.expression_type,
+        )
+        what = f"the check of the {plan.expression_type} filter {plan.expression!r}"
+        timeout_ms = self._client.request_timeout_ms
+        answer = self._client.broker.start(plan.range.queue, request, what, timeout_ms)
+        ensure_success(answer.result(), answer.channel.address, what)
+        self._is_filter_known = True
 
     def _fill(self) -> None:
         while (pull := self.window.next_pull()) is not None:

@@ -24,6 +24,8 @@ _GROW_AFTER_AT_MOST: Final = 1_024
 # After so many answers that reached further than expected, the step is the least of their reaches.
 _WIDEN_AFTER: Final = 4
 _WIDEST_STEP: Final = 65_536
+# Where guesses are new or were wrong, few pulls are in flight; each right one allows one more.
+_FIRST_DEPTH: Final = 8
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class PullWindow:
     _full_answers: int = 0
     _grow_after: int = _GROW_AFTER
     _reaches: list[int] = field(default_factory=list)
+    _allowed: int = _FIRST_DEPTH
 
     def __post_init__(self) -> None:
         self.position = self._next_ask = self.start
@@ -58,7 +61,7 @@ class PullWindow:
 
     def next_pull(self) -> tuple[int, int] | None:
         """Offset and count of a further pull that may be sent now, or None."""
-        if len(self._outstanding) >= self.depth or self._next_ask >= self.end:
+        if len(self._outstanding) >= min(self.depth, self._allowed) or self._next_ask >= self.end:
             return None
         offset = self._next_ask
         self._outstanding.append(offset)
@@ -90,6 +93,7 @@ class PullWindow:
         self._void()
 
     def _grow(self) -> None:
+        self._allowed = max(_FIRST_DEPTH, min(self._allowed + 1, self.depth))
         self._full_answers += 1
         if self._full_answers >= self._grow_after and self.step < self._largest_count:
             self.step = min(2 * self.step, self._largest_count)
@@ -117,10 +121,12 @@ class PullWindow:
             self._outstanding.popleft()
             count += 1
         self._next_ask = self.position
+        self._allowed = _FIRST_DEPTH
         return count
 
     def _void(self) -> int:
         count = len(self._outstanding)
         self._outstanding.clear()
         self._next_ask = self.position
+        self._allowed = _FIRST_DEPTH
         return count

@@ -73,6 +73,7 @@ class BrokerDouble:
             RequestCode.HEART_BEAT: self._heartbeat,
             RequestCode.UNREGISTER_CLIENT: self._unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._member_list,
+            RequestCode.CHECK_CLIENT_CONFIG: lambda _: _OK,
         }
 
     # For the test

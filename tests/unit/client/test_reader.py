@@ -131,6 +131,20 @@ def test_a_filter_may_leave_gaps_and_whole_pulls_without_a_match(
     assert read(client, queue, 0, 500, **RED) == []
 
 
+def test_large_answers_leave_room_for_few_pulls_in_flight(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble
+) -> None:
+    (queue,) = broker.add_topic("large", 1)
+    for _ in range(200):
+        broker.queues[queue].append(b"x" * 3_000_000, {}, 0)
+    broker.pull_caps = repeat(1)
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 200)))
+    assert next(rows).num_rows < 20, "a batch is bounded by its bytes"
+    asked = [pull.ext_int("queueOffset") for pull in cluster.network.requests(PULL)]
+    rows.close()  # type: ignore[attr-defined]
+    assert max(asked[8:]) < 20, "after the first answer few are in flight"
+
+
 def test_a_filter_that_passes_few_is_read_in_strides_of_what_the_broker_looks_at(
     cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:
@@ -149,6 +163,25 @@ def test_a_sql_expression_goes_to_the_broker_as_it_is(
     pulls = cluster.network.requests(PULL)
     assert {pull.ext("expressionType") for pull in pulls} == {"SQL92"}
     assert {pull.ext("subscription") for pull in pulls} == {"colour = 'red'"}
+
+
+def test_a_filter_that_the_broker_does_not_understand_ends_the_read_before_it_begins(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(Refuse(23, "no such operator"), RequestCode.CHECK_CLIENT_CONFIG)
+    with pytest.raises(BrokerError, match=r"colour = 'red'.*no such operator"):
+        read(client, queue, 0, 500, **RED)
+    assert cluster.network.requests(PULL) == []
+
+
+def test_a_filter_is_asked_about_again_after_a_lost_connection_but_only_once_in_all(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(HangUp(), RequestCode.CHECK_CLIENT_CONFIG)
+    assert len(read(client, queue, 0, 500, **RED)) == 500
+    assert len(cluster.network.requests(RequestCode.CHECK_CLIENT_CONFIG)) == 2
+    assert len(read(client, queue, 0, 500)) == 500
+    assert len(cluster.network.requests(RequestCode.CHECK_CLIENT_CONFIG)) == 2
 
 
 def test_tags_are_compared_again_because_the_broker_compares_hashes(

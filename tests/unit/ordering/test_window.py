@@ -25,6 +25,18 @@ def test_no_more_pulls_are_outstanding_than_the_depth() -> None:
     assert fill(window) == [(20, 10)]
 
 
+def test_right_guesses_let_more_pulls_in_flight_and_a_wrong_one_few_again() -> None:
+    window = PullWindow(0, 100_000, step=10, depth=64)
+    assert len(fill(window)) == 8
+    in_flight = 8
+    for _ in range(100):
+        window.answered(window.oldest + 10)
+        in_flight += len(fill(window)) - 1
+    assert in_flight == 64
+    assert window.answered(window.oldest + 5) == 63
+    assert len(fill(window)) == 8
+
+
 def test_an_answer_as_expected_voids_nothing() -> None:
     window = PullWindow(0, 64, step=32, depth=4)
     fill(window)
