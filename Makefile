@@ -49,6 +49,7 @@ check: setup ## Format, lint, types, layers
 
 bench: setup ## Speed, as ratios measured side by side
 	@$(BIN)/python benchmarks/codec.py
+	@$(BIN)/python benchmarks/client.py
 	@$(BIN)/python benchmarks/broker.py
 
 docs: setup ## Regenerate docs/options.md

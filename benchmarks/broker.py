@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -65,16 +65,22 @@ def embedded() -> Iterator[Server]:
 
 def load(server: Server, mode: str, home: Path, **arguments: object) -> float:
     """Run Apache's client; returns messages per second."""
+    done = run_load(server, mode, home, **arguments)
+    return float(done["count"] / (done["nanos"] / 1e9))
+
+
+def run_load(server: Server, mode: str, home: Path, **arguments: object) -> dict[str, Any]:
+    """Run Apache's client; returns what it reports: count, nanos, cpuNanos."""
     flags = {"name-server": server.name_server, "mode": mode} | {
         name.replace("_", "-"): value for name, value in arguments.items()
     }
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     with JavaProgram("Load", words, home) as program:
         (done,) = program.wait_for_event("done", 600)
-    return done["count"] / (done["nanos"] / 1e9)
+    return dict(done)
 
 
-def resident_mb(pid: int | None) -> float:
+def resident_mb(pid: int | str | None) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) / 1024

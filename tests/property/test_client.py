@@ -4,6 +4,8 @@ PerKeyOrder: the first copies in each queue are what was sent, in the order it w
 NoGapInRange: a read gives every matching offset of its range exactly once, in order.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -79,6 +81,7 @@ def test_per_key_order_survives_any_faults(
     bounds=st.tuples(st.integers(0, 150), st.integers(0, 150)),
     caps=st.lists(st.integers(1, 40), min_size=1, max_size=30),
     hidden=st.sets(st.integers(0, 150)),
+    filter_scan=st.sampled_from([0, 0, 10, 60, 150]),
     faults=st.lists(FAULTS, max_size=6),
 )
 def test_no_gap_in_range_whatever_the_broker_does(
@@ -87,6 +90,7 @@ def test_no_gap_in_range_whatever_the_broker_does(
     bounds: tuple[int, int],
     caps: list[int],
     hidden: set[int],
+    filter_scan: int,
     faults: list[str | None],
 ) -> None:
     monkeypatch.setattr(reader, "_STOCK_DEPTH", 4)
@@ -98,8 +102,11 @@ def test_no_gap_in_range_whatever_the_broker_does(
     broker.fill(queue, size)
     broker.pull_caps = (caps[i % len(caps)] for i in range(1_000_000))
     broker.is_matching = lambda queue_offset: queue_offset not in hidden
+    broker.filter_scan = filter_scan
     arm(cluster, faults, RequestCode.PULL_MESSAGE)
-    plan = ReadPlan(QueueRange(queue, start, end), expression="TagA" if hidden else "*")
+    plan = ReadPlan(QueueRange(queue, start, end))
+    if hidden:
+        plan = replace(plan, expression="colour = 'red'", expression_type="SQL92")
     with cluster.client() as client:
         batches = list(QueueReader(client).read(plan))
     read = [offset for batch in batches for offset in batch.column("offset").to_pylist()]

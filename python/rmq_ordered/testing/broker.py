@@ -31,6 +31,7 @@ class BrokerDouble:
         features: what the broker announces; with ``leaseEpoch`` it fences pulls and commits.
         pull_caps: how many messages each successive pull may return.
         is_matching: which queue offsets pass the broker's filter.
+        filter_scan: how many offsets a pull looks at while it has not enough that match.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class BrokerDouble:
         self.members: dict[str, set[str]] = {}
         self.pull_caps: Iterator[int] = repeat(32)
         self.is_matching: Callable[[int], bool] = lambda _: True
+        self.filter_scan = 0
         self._handlers: dict[int, Callable[[RemotingCommand], RemotingCommand]] = {
             RequestCode.PULL_MESSAGE: self._pull,
             RequestCode.SEND_MESSAGE_V2: self._send,
@@ -71,6 +73,7 @@ class BrokerDouble:
             RequestCode.HEART_BEAT: self._heartbeat,
             RequestCode.UNREGISTER_CLIENT: self._unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._member_list,
+            RequestCode.CHECK_CLIENT_CONFIG: lambda _: _OK,
         }
 
     # For the test
@@ -109,9 +112,13 @@ class BrokerDouble:
         if asked == stored.maximum:
             return self._pulled(stored, ResponseCode.PULL_NOT_FOUND, asked)
         count = min(request.ext_int("maxMsgNums"), next(self.pull_caps))
-        end = min(asked + count, stored.maximum)
-        records = zip(range(asked, end), stored.records(asked, end), strict=True)
-        body = b"".join(record for offset, record in records if self.is_matching(offset))
+        end = min(asked + max(count, self.filter_scan), stored.maximum)
+        matching = [offset for offset in range(asked, end) if self.is_matching(offset)]
+        if len(matching) > count:
+            end = matching[count]
+        body = b"".join(
+            record for offset in matching[:count] for record in stored.records(offset, offset + 1)
+        )
         code = ResponseCode.SUCCESS if body else ResponseCode.PULL_RETRY_IMMEDIATELY
         return self._pulled(stored, code, end, body)
 
