@@ -5,9 +5,26 @@
 ...     OrderedProducer(client, "orders").send("order-1", b"created")
 """
 
+from rmq_ordered.client.batches import ConsumeResult, MessageBatch
 from rmq_ordered.client.connection import Client
+from rmq_ordered.client.consumer import OrderedConsumer
 from rmq_ordered.client.leases import LeaseKeeper
 from rmq_ordered.client.producer import OrderedProducer
 from rmq_ordered.client.reader import QueueReader, ReadPlan
+from rmq_ordered.client.settings import ConsumerSettings
+from rmq_ordered.protocol.members import FilterKind, StartPoint, Subscription
 
-__all__ = ["Client", "LeaseKeeper", "OrderedProducer", "QueueReader", "ReadPlan"]
+__all__ = [
+    "Client",
+    "ConsumeResult",
+    "ConsumerSettings",
+    "FilterKind",
+    "LeaseKeeper",
+    "MessageBatch",
+    "OrderedConsumer",
+    "OrderedProducer",
+    "QueueReader",
+    "ReadPlan",
+    "StartPoint",
+    "Subscription",
+]

@@ -159,6 +159,17 @@ class LeaseKeeper:
             if mine:
                 self._unlock(mine)
 
+    def abandon(self, queues: Iterable[MessageQueue]) -> None:
+        """Neither trust nor renew these queues any more, but leave them locked until that ends.
+
+        For queues on which somebody still works: unlocked, they could be worked on twice.
+        """
+        with self._exchange, self._lock:
+            for queue in queues:
+                self._table.dropped(queue)
+                self._asked.discard(queue)
+                self._ids.pop(queue, None)
+
     def lease(self, queue: MessageQueue) -> QueueLease:
         """The token of a queue that is ours now; raises QueueLeaseLost."""
         self.ensure_held([queue])
