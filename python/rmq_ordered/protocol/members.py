@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -147,21 +146,25 @@ def running_info(
     subscriptions: Iterable[Subscription],
     queues: Mapping[MessageQueue, Mapping[str, Any]],
 ) -> bytes:
-    """RocketMQ's ``ConsumerRunningInfo``, as much of it as mqadmin prints."""
-    table = {
-        json.dumps(queue_to_json(queue), separators=(",", ":"), sort_keys=True): dict(state)
+    """RocketMQ's ``ConsumerRunningInfo``, as much of it as mqadmin prints.
+
+    Queues are keys as Java writes them: objects, which JSON does not know. Java's reader of version
+    5.5 takes nothing else.
+    """
+    rows = (
+        encode_json(queue_to_json(queue)) + b":" + encode_json(state)
         for queue, state in queues.items()
-    }
-    return encode_json(
+    )
+    rest = encode_json(
         {
             "mqPopTable": {},
-            "mqTable": table,
             "properties": dict(properties),
             "statusTable": {},
             "subscriptionSet": [one.to_json(0) for one in subscriptions],
             "userConsumerInfo": {},
         }
     )
+    return b'{"mqTable":{' + b",".join(rows) + b"}," + rest[1:]
 
 
 def _tag_code(tag: str) -> int:

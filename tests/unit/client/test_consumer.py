@@ -1,6 +1,5 @@
 """A member of a group: joining, sharing, hearing, failing, leaving."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 
@@ -19,6 +18,7 @@ from rmq_ordered.client import (
 )
 from rmq_ordered.errors import BrokerError, OffsetOutOfRange, OptionError, TopicNotFound
 from rmq_ordered.net.system import SystemClock
+from rmq_ordered.protocol import fastjson
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.testing import ClusterDouble, HangUp, Refuse
@@ -176,7 +176,8 @@ def test_what_brokers_say_wakes_the_member(rig: Rig) -> None:
             "broker", RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, ext_fields=fields)
         )
         assert answer is not None
-        info = json.loads(answer.body)
+        info = fastjson.loads(answer.body)
+        assert isinstance(info, dict)
         assert info["properties"]["PROP_CONSUMEORDERLY"] == "true"
         assert len(info["mqTable"]) == 2
 

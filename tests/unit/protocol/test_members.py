@@ -6,6 +6,8 @@ import pytest
 
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.model import Message, MessageQueue
+from rmq_ordered.protocol import fastjson
+from rmq_ordered.protocol.bodies import queue_from_key
 from rmq_ordered.protocol.codes import RequestCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import (
@@ -23,6 +25,7 @@ from rmq_ordered.protocol.members import (
 from rmq_ordered.protocol.pulls import PullLimits, pull_request
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
+OTHER = MessageQueue("orders", "broker-a", 4)
 
 
 def test_tags_are_named_with_their_java_hash_codes() -> None:
@@ -118,9 +121,17 @@ def test_a_reset_without_a_table_is_refused() -> None:
 
 
 def test_running_info_has_queues_as_keys() -> None:
-    body = json.loads(running_info({"P": "1"}, [Subscription("orders")], {QUEUE: {"locked": True}}))
+    body = fastjson.loads(
+        running_info({"P": "1"}, [Subscription("orders")], {QUEUE: {"locked": True}, OTHER: {}})
+    )
+    assert isinstance(body, dict)
     assert body["properties"] == {"P": "1"}
     assert [one["topic"] for one in body["subscriptionSet"]] == ["orders"]
-    ((key, state),) = body["mqTable"].items()
-    assert json.loads(key) == {"brokerName": "broker-a", "queueId": 3, "topic": "orders"}
-    assert state == {"locked": True}
+    assert {queue_from_key(key, "key"): state for key, state in body["mqTable"].items()} == {
+        QUEUE: {"locked": True},
+        OTHER: {},
+    }
+
+
+def test_running_info_without_queues_is_json() -> None:
+    assert json.loads(running_info({}, [], {}))["mqTable"] == {}
