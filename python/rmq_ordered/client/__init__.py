@@ -9,6 +9,7 @@ from rmq_ordered.client.batches import ConsumeResult, MessageBatch
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.consumer import OrderedConsumer
 from rmq_ordered.client.leases import LeaseKeeper
+from rmq_ordered.client.pop import PopConsumer
 from rmq_ordered.client.producer import OrderedProducer
 from rmq_ordered.client.reader import QueueReader, ReadPlan
 from rmq_ordered.client.settings import ConsumerSettings
@@ -23,6 +24,7 @@ __all__ = [
     "MessageBatch",
     "OrderedConsumer",
     "OrderedProducer",
+    "PopConsumer",
     "QueueReader",
     "ReadPlan",
     "StartPoint",
