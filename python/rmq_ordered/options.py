@@ -176,8 +176,7 @@ def _parse_topics(text: str) -> tuple[str, ...]:
 
 
 def _parse_instance(text: str) -> str:
-    # '#' separates the slot number in client ids, '@' the topic from the group in RocketMQ's
-    # tables.
+    # '#' separates the run in client ids, '@' the topic from the group in RocketMQ's tables.
     if not text.strip() or set("#@") & set(text):
         raise ValueError(text)
     return text.strip()
@@ -265,7 +264,9 @@ SOURCE_OPTIONS: Final[Sequence[Option]] = (
     Option(
         "instanceId",
         "A stable name of this query. A new run with the same name takes the queues over from "
-        "the old one at once instead of waiting for its lease to end (embedded broker only).",
+        "the old one at once instead of waiting for its lease to end. On Apache RocketMQ, which "
+        "does not fence, it first waits 30 s unless it can see that the old run's process on this "
+        "machine is gone.",
         "a name without '#' and '@'",
         _parse_instance,
     ),

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rmq_ordered.clock import Clock
@@ -25,7 +25,7 @@ from rmq_ordered.errors import (
 )
 from rmq_ordered.net.transport import Transport
 from rmq_ordered.protocol.codes import ResponseCode
-from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.command import FLAG_RESPONSE, RemotingCommand, encode_command
 from rmq_ordered.protocol.connection import RemotingConnection, RequestReceived
 
 _LOG: Final = logging.getLogger("rmq_ordered.net")
@@ -33,14 +33,16 @@ _LOG: Final = logging.getLogger("rmq_ordered.net")
 # connection.
 _RECEIVE_BYTES: Final = 512 * 1024
 
-OnRequest = Callable[[str, RemotingCommand], None]
+# Called on the reader thread, so it must not wait; what it returns is the answer, if one is wanted.
+OnRequest = Callable[[str, RemotingCommand], RemotingCommand | None]
 # How to send a request again on another connection, given the milliseconds that are left.
 Repeat = Callable[[int], "PendingAnswer"]
 
 
-def ignore_request(address: str, request: RemotingCommand) -> None:
+def ignore_request(address: str, request: RemotingCommand) -> RemotingCommand | None:
     """For clients to whom the broker has nothing to say."""
     _LOG.debug("< request code=%s from=%s ignored", request.code, address)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +220,16 @@ class Channel:
                 future.set_result(response)
         for event in events:
             if isinstance(event, RequestReceived):
-                self._on_request(self.address, event.request)
+                self._serve(event.request)
         self._close_if_unused()
+
+    def _serve(self, request: RemotingCommand) -> None:
+        answer = self._on_request(self.address, request)
+        if answer is None or request.is_one_way:
+            return
+        reply = replace(answer, opaque=request.opaque, flag=answer.flag | FLAG_RESPONSE)
+        with self._send_lock:
+            self._send(encode_command(reply))
 
     def _close_if_unused(self) -> None:
         with self._lock:

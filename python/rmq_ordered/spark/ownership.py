@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.client.leases import LeaseKeeper, release_predecessors
+from rmq_ordered.client.instances import InstanceRun
+from rmq_ordered.client.leases import LeaseKeeper
 from rmq_ordered.client.reader import ANONYMOUS_GROUP, ReadPlan
 from rmq_ordered.client.retry import retry_until
-from rmq_ordered.errors import BrokerError, OffsetOutOfRange, OptionError, QueueLeaseLost
+from rmq_ordered.errors import OffsetOutOfRange, OptionError, QueueLeaseLost
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions
-from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.spark.partition import QueuePartition, Witness
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
@@ -34,6 +34,7 @@ class SourceRun:
         self._options = options
         self._client = Client(options.name_servers, request_timeout_ms=options.request_timeout_ms)
         self._keeper: LeaseKeeper | None = None
+        self._run: InstanceRun | None = None
         self._expected: dict[MessageQueue, int | None] = {}
 
     @property
@@ -55,9 +56,11 @@ class SourceRun:
             return
         new = [queue for queue in sorted(queues) if queue not in self._expected]
         if self._keeper is None:
-            self._keeper = self._register(new)
+            self._keeper = self._register()
         if new:
             self._keeper.acquire(new, self._options.lease_timeout_ms)
+            if self._run is not None:
+                self._run.forget_earlier()
             self._expected |= self._client.broker.committed_offsets(self.group, new)
         self._keeper.ensure_held()
 
@@ -114,9 +117,11 @@ class SourceRun:
         self._expected.clear()
         if keeper is not None:
             keeper.release()
+        if self._run is not None:
+            self._run.leave()
         self._client.close()
 
-    def _register(self, queues: list[MessageQueue]) -> LeaseKeeper:
+    def _register(self) -> LeaseKeeper:
         """Make the group known (so that mqadmin sees it) without staying a member of it."""
         broker, topics = self._client.broker, self._options.topics
         instance = self._options.instance_id
@@ -130,19 +135,19 @@ class SourceRun:
             _LOG.warning(
                 "group=%s has other members, which compete for its queues: %s", self.group, others
             )
-        if instance is not None:
-            self._take_over(instance, queues)
-        return LeaseKeeper(broker, self._client.clock, self.group, client_id)
-
-    def _take_over(self, instance: str, queues: list[MessageQueue]) -> None:
-        try:
-            release_predecessors(self._client.broker, self.group, instance, queues)
-        except BrokerError as error:
-            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-            _LOG.warning(
-                "instanceId=%s has no effect here, a dead run is waited for: %s", instance, error
-            )
+        if instance is None:
+            return LeaseKeeper(broker, self._client.clock, self.group, client_id)
+        # Recorded before the first lock, so that the next run knows as whom it may unlock.
+        self._run = InstanceRun(self._client.kv, self.group, instance)
+        self._run.enter(client_id)
+        return LeaseKeeper(
+            broker,
+            self._client.clock,
+            self.group,
+            client_id,
+            predecessors=self._run.predecessors(),
+            announce=self._run.enter,
+        )
 
     def _start(self, queue: MessageQueue, span: OffsetSpan) -> int:
         position = self._options.starting_offsets

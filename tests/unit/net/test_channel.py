@@ -14,7 +14,12 @@ from rmq_ordered.errors import (
 )
 from rmq_ordered.net.channel import Channel, PendingAnswer
 from rmq_ordered.protocol.codes import ResponseCode
-from rmq_ordered.protocol.command import FLAG_RESPONSE, RemotingCommand, encode_command
+from rmq_ordered.protocol.command import (
+    FLAG_ONE_WAY,
+    FLAG_RESPONSE,
+    RemotingCommand,
+    encode_command,
+)
 from rmq_ordered.testing import ManualClock, ScriptedTransport
 
 PULL = RemotingCommand(11)
@@ -28,11 +33,13 @@ class Rig:
         self.clock = ManualClock()
         self.peer = ScriptedTransport("b:1")
         self.asked: list[RemotingCommand] = []
+        self.reply: RemotingCommand | None = None
         self.channel = Channel("b:1", self.peer, self.clock, self._on_request)
 
-    def _on_request(self, address: str, request: RemotingCommand) -> None:
+    def _on_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         assert address == "b:1"
         self.asked.append(request)
+        return self.reply
 
     def start(self, timeout_ms: int = 3_000) -> PendingAnswer:
         return self.channel.start(PULL, "a pull", timeout_ms)
@@ -304,3 +311,21 @@ def test_many_threads_share_a_channel(rig: Rig) -> None:
         thread.join(timeout=10)
     assert failures == []
     assert len(rig.peer.sent) == 200
+
+
+def test_a_request_of_the_peer_is_answered_under_its_own_id(rig: Rig) -> None:
+    rig.reply = RemotingCommand(0, body=b"here I am")
+    rig.peer.answer(RemotingCommand(307, opaque=77))
+    wait_until(lambda: rig.peer.sent, "the answer was sent", 5)
+    (answer,) = rig.peer.sent
+    assert (answer.opaque, answer.is_response, answer.body) == (77, True, b"here I am")
+
+
+def test_a_one_way_request_of_the_peer_gets_no_answer(rig: Rig) -> None:
+    rig.reply = RemotingCommand(0)
+    rig.peer.answer(RemotingCommand(40, opaque=77, flag=FLAG_ONE_WAY))
+    pending = rig.start()
+    rig.peer.answer(rig.response(pending.opaque))
+    pending.result()
+    assert [one.code for one in rig.asked] == [40]
+    assert [one.code for one in rig.peer.sent] == [PULL.code]
