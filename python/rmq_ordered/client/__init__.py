@@ -9,5 +9,23 @@ from rmq_ordered.client.connection import Client
 from rmq_ordered.client.leases import LeaseKeeper
 from rmq_ordered.client.producer import OrderedProducer
 from rmq_ordered.client.reader import QueueReader, ReadPlan
+from rmq_ordered.client.settings import (
+    Compression,
+    OnDivergence,
+    OnLayoutChange,
+    SendSettings,
+)
+from rmq_ordered.client.writer import OrderedWriter
 
-__all__ = ["Client", "LeaseKeeper", "OrderedProducer", "QueueReader", "ReadPlan"]
+__all__ = [
+    "Client",
+    "Compression",
+    "LeaseKeeper",
+    "OnDivergence",
+    "OnLayoutChange",
+    "OrderedProducer",
+    "OrderedWriter",
+    "QueueReader",
+    "ReadPlan",
+    "SendSettings",
+]
