@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.reader import QueueReader, ReadPlan
-from rmq_ordered.client.retry import retry_until
 from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange
 from rmq_ordered.model import LandedStamp, MessageQueue, QueueRange
@@ -27,6 +26,7 @@ from rmq_ordered.protocol.stamps import STAMP_PROPERTY
 
 # RocketMQ builds its consume queues a moment after the append; more than this is a broken broker.
 _DISPATCH_MS: Final = 30_000
+_DISPATCH_PAUSE_MS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +69,24 @@ def floor_of(client: Client, queue: MessageQueue) -> int:
 
 
 def end_of_queue(client: Client, queue: MessageQueue) -> int:
-    """The offset that the next message will get, once everything before it can be read."""
+    """The offset that the next message will get, once everything before it can be read.
 
-    def reachable() -> int:
+    Raises:
+        BrokerBusy: what was appended cannot be read for half a minute.
+        TransportError: the broker cannot be reached; the caller decides whether to try again.
+    """
+    deadline_ms = client.clock.monotonic_ms() + _DISPATCH_MS
+    while True:
         # First what was appended, then what can be read; 4.x knows only the latter.
         appended = _ask_end(client, queue, committed=False)
         readable = _ask_end(client, queue, committed=True)
-        if readable < appended:
+        if readable >= appended:
+            return readable
+        if client.clock.monotonic_ms() >= deadline_ms:
             remark = f"offset {appended} was given away, but only {readable} can be read yet"
             address = client.broker.address(queue)
             raise BrokerBusy(address, f"the end of {queue}", ResponseCode.SYSTEM_BUSY, remark)
-        return readable
-
-    deadline_ms = client.clock.monotonic_ms() + _DISPATCH_MS
-    return retry_until(client.clock, deadline_ms, reachable)
+        client.clock.pause_ms(_DISPATCH_PAUSE_MS)
 
 
 def _ask_end(client: Client, queue: MessageQueue, *, committed: bool) -> int:
