@@ -13,28 +13,40 @@
 from rmq_ordered.client.batches import ConsumeResult, MessageBatch
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.consumer import OrderedConsumer
+from rmq_ordered.client.consumer_settings import ConsumerSettings
 from rmq_ordered.client.leases import LeaseKeeper
 from rmq_ordered.client.pop import PopConsumer
 from rmq_ordered.client.producer import OrderedProducer
 from rmq_ordered.client.reader import QueueReader, ReadPlan
-from rmq_ordered.client.settings import ConsumerSettings
+from rmq_ordered.client.send_settings import (
+    Compression,
+    OnDivergence,
+    OnLayoutChange,
+    SendSettings,
+)
+from rmq_ordered.client.writer import OrderedWriter
 from rmq_ordered.net.tls import TlsSettings
 from rmq_ordered.protocol.acl import Credentials
 from rmq_ordered.protocol.members import FilterKind, StartPoint, Subscription
 
 __all__ = [
     "Client",
+    "Compression",
     "ConsumeResult",
     "ConsumerSettings",
     "Credentials",
     "FilterKind",
     "LeaseKeeper",
     "MessageBatch",
+    "OnDivergence",
+    "OnLayoutChange",
     "OrderedConsumer",
     "OrderedProducer",
+    "OrderedWriter",
     "PopConsumer",
     "QueueReader",
     "ReadPlan",
+    "SendSettings",
     "StartPoint",
     "Subscription",
     "TlsSettings",

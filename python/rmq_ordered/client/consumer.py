@@ -14,9 +14,9 @@ from typing import Final, Self
 
 from rmq_ordered.client.batches import Listener
 from rmq_ordered.client.connection import Client
+from rmq_ordered.client.consumer_settings import ConsumerSettings
 from rmq_ordered.client.consuming import QueueWork
 from rmq_ordered.client.leases import LeaseKeeper
-from rmq_ordered.client.settings import ConsumerSettings
 from rmq_ordered.errors import OptionError, RmqOrderedError, TopicNotFound
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.net.system import fresh_client_id

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from rmq_ordered.client.batches import ConsumeResult, Listener, MessageBatch, Record, read_records
 from rmq_ordered.client.connection import Client
+from rmq_ordered.client.consumer_settings import ConsumerSettings
 from rmq_ordered.client.leases import LeaseKeeper
-from rmq_ordered.client.settings import ConsumerSettings
 from rmq_ordered.errors import (
     OffsetOutOfRange,
     QueueLeaseLost,
