@@ -81,7 +81,7 @@ object DiskFiles extends FileLayer {
   private val PageBytes = 4096L
   // Linux maps the neighbours of a page that is read.
   private val ReadAroundBytes = 64L * 1024
-  private val pages = new PageBudget(MappedBytes, PageBudget.giveBackToKernel)
+  private lazy val pages = new PageBudget(MappedBytes, PageBudget.giveBackToKernel)
 
   override def map(file: Path, capacity: Int): MappedFile = {
     val channel = FileChannel.open(file, CREATE, READ, WRITE)

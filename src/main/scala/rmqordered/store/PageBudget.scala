@@ -7,6 +7,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.slf4j.LoggerFactory
 
+import scala.ref.WeakReference
 import scala.util.control.NonFatal
 
 /**
@@ -44,7 +45,7 @@ final class PageBudget(limitBytes: Long, giveBack: MappedByteBuffer => Unit) {
       entries.remove()
       // Before the pages go: whoever comes in between lists the mapping again, which does no harm.
       entry.isListed = false
-      giveBack(entry.mapping)
+      entry.mapping.foreach(giveBack)
     }
   }
 }
@@ -52,15 +53,19 @@ final class PageBudget(limitBytes: Long, giveBack: MappedByteBuffer => Unit) {
 object PageBudget {
   private val logger = LoggerFactory.getLogger(classOf[PageBudget])
 
-  final class Entry(val mapping: MappedByteBuffer) {
+  /** Knows its mapping, but does not keep the file of one that nobody else needs. */
+  final class Entry(known: MappedByteBuffer) {
+    private val reference = new WeakReference(known)
     @volatile var isListed = false
+
+    def mapping: Option[MappedByteBuffer] = reference.get
   }
 
   /**
    * The kernel's own way (madvise), which Java has but does not offer before release 22. Where it
    * cannot be reached, pages stay until the kernel takes them: more memory, the same broker.
    */
-  val giveBackToKernel: MappedByteBuffer => Unit =
+  lazy val giveBackToKernel: MappedByteBuffer => Unit =
     try {
       val unload = Class
         .forName("java.nio.MappedMemoryUtils")
