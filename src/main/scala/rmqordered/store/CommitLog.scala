@@ -48,7 +48,7 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
       firstQueueOffset: Long,
       storeTimestamp: Long
   ): Appended = {
-    val sizes = contents.iterator.map(StoredRecord.size(envelope, _)).toArray
+    val sizes = StoredRecord.sizes(envelope, contents)
     val total = sizes.sum
     val segment = segmentWithRoom(total + AppendSeal.Bytes)
     val start = writePosition
