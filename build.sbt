@@ -56,6 +56,8 @@ lazy val broker = (project in file("."))
     Compile / packageBin / artifactPath := target.value / "rmq-ordered-broker.jar",
     Compile / packageDoc / publishArtifact := false,
     Test / fork := true,
+    // As the launcher opens it to the broker.
+    Test / javaOptions += "--add-opens=java.base/java.nio=ALL-UNNAMED",
     // Tests read conf/ and tests/golden/ relative to the project's folder.
     Test / baseDirectory := baseDirectory.value,
     Test / parallelExecution := false

@@ -10,29 +10,41 @@ from typing import TYPE_CHECKING, Final
 from rmq_ordered.version import __version__
 
 if TYPE_CHECKING:
-    from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader, ReadPlan
+    from rmq_ordered.client import (
+        Client,
+        Credentials,
+        LeaseKeeper,
+        OrderedProducer,
+        QueueReader,
+        ReadPlan,
+        TlsSettings,
+    )
     from rmq_ordered.embedded import EmbeddedBroker
     from rmq_ordered.errors import RmqOrderedError
 
 __all__ = [
     "Client",
+    "Credentials",
     "EmbeddedBroker",
     "LeaseKeeper",
     "OrderedProducer",
     "QueueReader",
     "ReadPlan",
     "RmqOrderedError",
+    "TlsSettings",
     "__version__",
 ]
 
 _HOMES: Final = {
     "Client": "rmq_ordered.client",
+    "Credentials": "rmq_ordered.client",
     "EmbeddedBroker": "rmq_ordered.embedded",
     "LeaseKeeper": "rmq_ordered.client",
     "OrderedProducer": "rmq_ordered.client",
     "QueueReader": "rmq_ordered.client",
     "ReadPlan": "rmq_ordered.client",
     "RmqOrderedError": "rmq_ordered.errors",
+    "TlsSettings": "rmq_ordered.client",
 }
 
 

@@ -13,11 +13,16 @@
         TopicNotFound
         OffsetOutOfRange
         BrokerBusy                      retryable = True
+        AccessDenied                    who asks is not known, or may not do this
       OrderingError                     going on would break a guarantee; never retried silently
         QueueLeaseUnavailable
         QueueLeaseLost
         QueueGap
         OffsetWentBack
+        ReplayDiverged
+        BatchSuperseded
+        StreamGap
+        QueueLayoutChanged
       UndecodableMessage                a body is not what the query was told it is
       EmbeddedBrokerError               the broker's process did not start or died
         EmbeddedBrokerUnavailable       it was not even tried: Java, the jar or PySpark is missing
@@ -166,6 +171,16 @@ class BrokerBusy(BrokerError):
     retryable = True
 
 
+class AccessDenied(BrokerError):
+    """Access control, or the permissions of a topic, forbid the request."""
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}; check the access key, its secret key and what this user may do, "
+            "and that the topic may be read and written"
+        )
+
+
 class OrderingError(RmqOrderedError):
     """Going on would break a guarantee about order or ownership."""
 
@@ -239,6 +254,78 @@ class OffsetWentBack(OrderingError):
         return (
             f"group '{self.group}' on {self.queue}: committed offset is {self.committed}, "
             f"and {self.proposed} would move it back; somebody else committed meanwhile"
+        )
+
+
+class ReplayDiverged(OrderingError):
+    """A batch is written again with other rows, or the same rows in another order."""
+
+    def __init__(self, queue: object, stream: object, sequence: int, reason: str) -> None:
+        super().__init__(queue, stream, sequence, reason)
+        self.queue = queue
+        self.stream = stream
+        self.sequence = sequence
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue}: row {self.sequence} of {self.stream} landed before, but this attempt "
+            f"is not a repetition of that one: {self.reason}; rows must reach the sink in the same "
+            "order each time (no shuffle between source and sink), or set "
+            "onReplayDivergence=resend to write them all again"
+        )
+
+
+class BatchSuperseded(OrderingError):
+    """A later batch of the same writer has landed: this attempt is a leftover."""
+
+    def __init__(self, queue: object, stream: object, latest: int) -> None:
+        super().__init__(queue, stream, latest)
+        self.queue = queue
+        self.stream = stream
+        self.latest = latest
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue}: {self.stream} cannot be written, because batch {self.latest} of the "
+            "same sink and partition has landed already; an old attempt is still alive, or two "
+            "queries share one sink id: stop one, or give each its own"
+        )
+
+
+class StreamGap(OrderingError):
+    """Rows that were acknowledged before are not there any more."""
+
+    def __init__(self, queue: object, stream: object, acknowledged: int, found: int) -> None:
+        super().__init__(queue, stream, acknowledged, found)
+        self.queue = queue
+        self.stream = stream
+        self.acknowledged = acknowledged
+        self.found = found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue}: {self.acknowledged} rows of {self.stream} were acknowledged, but the "
+            f"broker has {self.found}: it lost messages (a crash with asynchronous flush, or a "
+            "topic that was made anew); start the query again to write the batch once more"
+        )
+
+
+class QueueLayoutChanged(OrderingError):
+    """Queues that keys were given to are gone: going on would move keys to other queues."""
+
+    def __init__(self, topic: str, missing: Sequence[object], found: int) -> None:
+        super().__init__(topic, missing, found)
+        self.topic = topic
+        self.missing = tuple(missing)
+        self.found = found
+
+    def __str__(self) -> str:
+        gone = ", ".join(map(str, self.missing))
+        return (
+            f"topic '{self.topic}': the queues {gone} can no longer be written to, {self.found} "
+            "others can; keys would move to other queues and lose their order: bring the broker "
+            "or the queues back, or set onQueueLayoutChange=rehash"
         )
 
 

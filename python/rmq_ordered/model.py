@@ -105,6 +105,53 @@ class SendResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SendStream:
+    """Who writes what: sequences count from 0 in each queue for each of these.
+
+    Attributes:
+        sink: a name that no other writer uses.
+        batch: rises from one batch of the sink to the next.
+        partition: which of the sink's tasks.
+    """
+
+    sink: str
+    batch: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"batch {self.batch}, partition {self.partition} of sink '{self.sink}'"
+
+
+@dataclass(frozen=True, slots=True)
+class LandedStamp:
+    """The last message of a sink's partition that a queue holds."""
+
+    batch: int
+    sequence: int
+    digest: int
+    queue_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReceipt:
+    """What became of the rows that one writer sent to one queue.
+
+    Attributes:
+        queue: the queue.
+        count: rows that were stored by this writer.
+        duplicates: rows that were there already, and were not stored again.
+        first_offset: where the first of all these rows lies; None if the broker cannot tell.
+        last_offset: where the last one lies; None if the broker cannot tell.
+    """
+
+    queue: MessageQueue
+    count: int = 0
+    duplicates: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerData:
     """One broker of a route: its master's address, if it has one."""
 

@@ -44,12 +44,15 @@ ALLOWED: dict[str, set[str]] = {
     "net": {"protocol", "handler", "config", "util", "model"},
 }
 
-# What may be used in one package only.
+# What may be used in one package only, or in none: settings come from files and flags.
+NOWHERE = "none"
 RESERVED = {
     "io.netty": "net",
     "java.nio.channels": "store",
     "System.currentTimeMillis": "util",
     "System.nanoTime": "util",
+    "System.getenv": NOWHERE,
+    "System.getProperty": NOWHERE,
 }
 
 _NOISE = re.compile(
@@ -84,7 +87,8 @@ def _problems(code: str) -> Iterator[str]:
         yield from _forbidden_mentions(package, code)
     for thing, home in RESERVED.items():
         if package != home and re.search(rf"(?<![\w.]){re.escape(thing)}\b", code):
-            yield f"only package {home} may use {thing}"
+            who = "no package" if home == NOWHERE else f"only package {home}"
+            yield f"{who} may use {thing}"
 
 
 def _layer(clause: str) -> str | None:

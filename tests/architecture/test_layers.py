@@ -68,6 +68,7 @@ def test_the_root_may_import_everything() -> None:
         ("net", "import java.nio.channels.FileChannel", "only package store"),
         ("lease", "val now = System.currentTimeMillis()", "only package util"),
         ("lease", "val now = System.nanoTime", "only package util"),
+        ("config", 'val home = System.getenv("HOME")', "no package may use System.getenv"),
         ("surprise", "", "package rmqordered.surprise is not in the table of layers"),
         ("store.deep", "", "package rmqordered.store.deep is not in the table of layers"),
         ("store", "package inner", "should have one package clause"),

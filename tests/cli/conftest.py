@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -60,6 +61,8 @@ def cli(embedded_broker: EmbeddedBroker) -> Cli:
 def spawn(tmp_path: Path) -> Iterator[Spawn]:
     """Starts a command as a process, standard error to a file; kills it at the test's end."""
     processes: list[subprocess.Popen[bytes]] = []
+    # A shell that runs the suite in the background ignores SIGINT, and children inherit that.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def start(*arguments: str, name_server: str = "") -> "subprocess.Popen[bytes]":
         with (tmp_path / "stderr").open("wb") as errors:
@@ -77,3 +80,4 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
     for process in processes:
         with process:
             end(process)
+    signal.signal(signal.SIGINT, inherited)

@@ -7,8 +7,8 @@ from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
 
 from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader, ReadPlan
-from rmq_ordered.client.leases import release_predecessors
-from rmq_ordered.errors import QueueLeaseLost, QueueLeaseUnavailable
+from rmq_ordered.client.instances import InstanceRun, Predecessor
+from rmq_ordered.errors import QueueLeaseLost, QueueLeaseUnavailable, RequestTimedOut
 from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
 
 NewKeeper = Callable[[str], LeaseKeeper]
@@ -179,28 +179,49 @@ def test_a_keeper_notices_that_its_lock_was_taken_away(
     assert granted(client, group, "keeper", queues[:1]) == [False]
 
 
-def test_a_new_run_of_the_same_instance_takes_over_at_once(
-    request: pytest.FixtureRequest,
-    broker: Broker,
-    client: Client,
-    group: str,
-    queues: tuple[MessageQueue, ...],
-    new_keeper: NewKeeper,
+def test_a_new_run_of_the_same_instance_takes_over_from_a_dead_one_at_once(
+    client: Client, group: str, queues: tuple[MessageQueue, ...], new_keeper: NewKeeper
 ) -> None:
-    diverges(request, broker, "lease table")
+    before = InstanceRun(client.kv, group, "billing", process="a dead process")
+    before.enter("billing#run-1")
     old = new_keeper("billing#run-1")
     old.acquire(queues, 5_000)
-    assert release_predecessors(client.broker, group, "billing", queues) == 3
-    new = new_keeper("billing#run-2")
+    after = InstanceRun(client.kv, group, "billing", is_dead=lambda process: "dead" in process)
+    after.enter("billing#run-2")
+    earlier = after.predecessors()
+    assert earlier == (Predecessor("billing#run-1", is_known_dead=True),)
+    new = LeaseKeeper(client.broker, client.clock, group, "billing#run-2", predecessors=earlier)
     new.acquire(queues, 600)
+    after.forget_earlier()
     old.renew()
-    with pytest.raises(QueueLeaseLost, match="billing#run-2"):
+    with pytest.raises(QueueLeaseLost, match="refused to renew"):
         old.ensure_held()
     new.ensure_held()
-    old.release()
+    old.release()  # late: it finds nothing of its own any more
     new.renew()
     new.ensure_held()
     new.release()
+    after.leave()
+    assert client.kv.list(f"rmq-ordered-runs@{group}@billing") == {}
+
+
+def test_an_unlock_that_arrives_late_does_not_free_what_was_locked_again(
+    client: Client, group: str, queues: tuple[MessageQueue, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = LeaseKeeper(client.broker, client.clock, group, "keeper")
+    keeper.acquire(queues, 5_000)
+
+    def lose(*arguments: object) -> None:
+        raise RequestTimedOut("broker", "an unlock", 1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client.broker, "unlock", lose)
+        keeper.give_back(queues[:1])
+    assert keeper.try_acquire(queues[:1]) == [queues[0]]
+    client.broker.unlock(group, "keeper", queues[:1])
+    assert granted(client, group, "other", queues[:1]) == [False]
+    keeper.release()
+    assert granted(client, group, "other", queues) == [True] * 3
 
 
 def test_the_lease_table_and_its_history_tell_who_owned_what(

@@ -1,6 +1,8 @@
 """Sends and reads, on both brokers: what goes in comes out, in order, where it was promised."""
 
+import struct
 import zlib
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -13,9 +15,13 @@ from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.errors import BrokerError, OffsetOutOfRange
 from rmq_ordered.model import MessageQueue, QueueRange
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
-from rmq_ordered.protocol.message import decode_messages
+from rmq_ordered.protocol.message import INNER_BATCH_FLAGS, decode_messages, encode_batch
 from rmq_ordered.protocol.pulls import PullLimits, PullStatus, parse_pull, pull_request
-from rmq_ordered.protocol.sends import send_request
+from rmq_ordered.protocol.sends import send_batch_request, send_request
+from rmq_ordered.protocol.topics import create_topic_request
+
+# The topic attribute under which RocketMQ stores a batch as one record.
+BATCH_QUEUE = "+queue.type=BatchCQ"
 
 
 def read_all(client: Client, queue: MessageQueue, end: int, start: int = 0) -> pa.Table:
@@ -24,10 +30,13 @@ def read_all(client: Client, queue: MessageQueue, end: int, start: int = 0) -> p
     return read_now(client, queue, end, start)
 
 
-def read_now(client: Client, queue: MessageQueue, end: int, start: int = 0) -> pa.Table:
+def read_now(
+    client: Client, queue: MessageQueue, end: int, start: int = 0, **filters: str
+) -> pa.Table:
     features = client.routes.features(queue.topic)
-    plan = ReadPlan(QueueRange(queue, start, end), features=features)
-    return pa.Table.from_batches(list(QueueReader(client).read(plan)))
+    plan = ReadPlan(QueueRange(queue, start, end), features=features, **filters)
+    batches = list(QueueReader(client).read(plan))
+    return pa.Table.from_batches(batches, DecodeOptions().schema)
 
 
 def test_a_message_comes_back_with_every_field(broker: Broker, client: Client) -> None:
@@ -198,6 +207,114 @@ def test_tags_filter_on_the_broker_and_leave_gaps(broker: Broker, client: Client
     found = list(decode_messages(result.body, broker_name=queue.broker_name))
     assert [message.queue_offset for message in found] == list(range(0, 20, 2))
     assert result.next_offset in (19, 20)
+
+
+@pytest.fixture
+def coloured(broker: Broker, client: Client) -> MessageQueue:
+    """A queue of 3,000: every third is tagged, every hundredth rare, one in 1,500 has a price."""
+    producer = OrderedProducer(client, broker.create_topic("coloured", 1))
+    queue = producer.queues[0]
+    messages = [
+        producer.message(
+            b"%d" % number,
+            key="k",
+            tags="rare" if number % 100 == 0 else "third" if number % 3 == 0 else None,
+            properties={"price": str(number)} if number % 1_500 == 7 else {"colour": "red"},
+        )
+        for number in range(3_000)
+    ]
+    producer.send_all({queue: messages})
+    wait_until(lambda: client.broker.max_offset(queue) >= 3_000, f"{queue} is all there", 10)
+    return queue
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"expression": "rare"}, range(0, 3_000, 100)),
+        ({"expression": "third || rare"}, [n for n in range(3_000) if n % 3 == 0 or n % 100 == 0]),
+        ({"expression": "absent"}, []),
+        ({"expression": "price > 10", "expression_type": "SQL92"}, [1_507]),
+        ({"expression": "colour = 'blue'", "expression_type": "SQL92"}, []),
+        (
+            {"expression": "colour = 'red' AND TAGS = 'rare'", "expression_type": "SQL92"},
+            range(0, 3_000, 100),
+        ),
+        (
+            {"expression": "colour = 'red'", "expression_type": "SQL92"},
+            [n for n in range(3_000) if n % 1_500 != 7],
+        ),
+    ],
+    ids=["few", "many", "none", "one by price", "none by colour", "property and tag", "almost all"],
+)
+@pytest.mark.parametrize(("start", "end"), [(0, 3_000), (301, 2_501)])
+def test_a_filtered_read_gives_what_matches_in_its_range_in_order(
+    client: Client,
+    coloured: MessageQueue,
+    filters: dict[str, str],
+    expected: list[int],
+    start: int,
+    end: int,
+) -> None:
+    table = read_now(client, coloured, end, start, **filters)
+    assert table.column("offset").to_pylist() == [n for n in expected if start <= n < end]
+    assert [int(v) for v in table.column("value").to_pylist()] == table.column("offset").to_pylist()
+
+
+def test_tags_with_one_hash_are_told_apart(broker: Broker, client: Client) -> None:
+    producer = OrderedProducer(client, broker.create_topic("collision", 1))
+    queue = producer.queues[0]
+    # Java gives both strings the hash 2112, which is all that the broker compares.
+    tags = ["Aa", "BB"] * 20
+    producer.send_all({queue: [producer.message(b"x", key="k", tags=tag) for tag in tags]})
+    read_all(client, queue, 40)
+    table = read_now(client, queue, 40, expression="BB")
+    assert table.column("tags").to_pylist() == ["BB"] * 20
+    assert table.column("offset").to_pylist() == list(range(1, 40, 2))
+
+
+def test_an_expression_that_is_no_sql_is_refused(broker: Broker, client: Client) -> None:
+    producer = OrderedProducer(client, broker.create_topic("nonsense", 1))
+    queue = producer.queues[0]
+    producer.send("k", b"x")
+    read_all(client, queue, 1)
+    with pytest.raises(BrokerError, match=r"\b23\b"):
+        read_now(client, queue, 1, expression="a = AND", expression_type="SQL92")
+
+
+def test_a_batch_kept_as_one_record_comes_back_as_its_messages(
+    broker: Broker, client: Client
+) -> None:
+    topic = broker.unique("folded")
+    plain = create_topic_request(topic, 1)
+    # The embedded broker keeps every batch unfolded; what a reader sees is the same.
+    folded = replace(plain, ext_fields={**(plain.ext_fields or {}), "attributes": BATCH_QUEUE})
+    answer = client.remoting.call(broker.broker_address, folded, "a creation", 15_000)
+    assert answer.code == ResponseCode.SUCCESS
+    wait_until(lambda: topic in client.routes.topics(), f"{topic} is known", 20)
+    producer = OrderedProducer(client, topic)
+    queue = producer.queues[0]
+    for first in range(0, 500, 50):
+        messages = [
+            producer.message(b"%d" % n, key=f"k{n}", tags=f"t{n % 2}")
+            for n in range(first, first + 50)
+        ]
+        send = send_batch_request(queue, encode_batch(messages), producer_group="p", born_ms=1)
+        # RocketMQ folds only batches that have an id of their own, as Java's have.
+        fields = {**(send.ext_fields or {}), "i": f"UNIQ_KEY\x01B{first}\x02WAIT\x01true\x02"}
+        landed = client.broker.start(queue, replace(send, ext_fields=fields), "a send", 15_000)
+        assert landed.result().ext_int("queueOffset") == first
+    table = read_all(client, queue, 500)
+    request = pull_request(queue, 0, group="g", limits=PullLimits())
+    pulled = parse_pull(client.broker.start(queue, request, "a pull", 15_000).result())
+    (sys_flag,) = struct.unpack_from(">i", pulled.body, 36)
+    assert (sys_flag & INNER_BATCH_FLAGS != 0) == (broker.kind == "rocketmq")
+    assert table.column("offset").to_pylist() == list(range(500))
+    assert table.column("value").to_pylist() == [b"%d" % n for n in range(500)]
+    assert table.column("key").to_pylist() == [f"k{n}" for n in range(500)]
+    assert len(set(table.column("message_id").to_pylist())) == 500
+    part = read_all(client, queue, 333, start=77)
+    assert part.to_pylist() == table.slice(77, 256).to_pylist()
 
 
 def test_reading_beyond_the_end_fails_with_the_range_that_is_there(

@@ -8,9 +8,14 @@ from typing import Literal
 from hypothesis import strategies as st
 from tests.unit.columnar.samples import with_raw_properties
 
-from rmq_ordered.model import Message, MessageQueue
+from rmq_ordered.model import Message, MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.compression import LZ4_FLAGS, ZLIB_FLAGS, ZSTD_FLAGS
-from rmq_ordered.protocol.message import encode_message
+from rmq_ordered.protocol.message import (
+    INNER_BATCH_FLAGS,
+    decode_messages,
+    encode_batch,
+    encode_message,
+)
 
 I32 = st.integers(-(2**31), 2**31 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -57,10 +62,35 @@ odd_properties = st.lists(
 ).map(b"".join)
 
 
+outgoing = st.builds(OutgoingMessage, st.binary(max_size=60), property_maps, I32)
+
+
+@st.composite
+def inner_batches(draw: st.DrawFn) -> Message:
+    """A record that holds several messages, some of them with odd properties."""
+    message = draw(messages())
+    batch = [
+        encode_batch([one]) if draw(st.booleans()) else _with_odd_properties(one, draw)
+        for one in draw(st.lists(outgoing, min_size=1, max_size=5))
+    ]
+    return replace(
+        message,
+        queue_offset=draw(st.integers(0, 2**40)),
+        body=b"".join(batch),
+        sys_flag=message.sys_flag | INNER_BATCH_FLAGS,
+    )
+
+
+def _with_odd_properties(message: OutgoingMessage, draw: st.DrawFn) -> bytes:
+    raw = draw(odd_properties)
+    head = (22 + len(message.body) + len(raw), 0, 0, message.flag, len(message.body))
+    return struct.pack(">5i", *head) + message.body + struct.pack(">h", len(raw)) + raw
+
+
 @st.composite
 def encoded_messages(draw: st.DrawFn) -> bytes:
-    """One record of either version, with proper or odd properties."""
-    message = draw(messages())
+    """One record of either version, with proper or odd properties; sometimes an inner batch."""
+    message = draw(messages() | messages() | inner_batches())
     version: Literal[1, 2] = 2
     if len(message.queue.topic.encode()) <= 127 and draw(st.booleans()):
         version = 1
@@ -77,12 +107,18 @@ def pull_bodies(draw: st.DrawFn, min_size: int = 0) -> bytes:
     is_repeated = draw(st.booleans())
     if records and is_repeated:
         records += [records[-1]] * draw(st.integers(1, 120))
-    steps = st.integers(1, 3) if len(records) < 20 else st.just(1)
-    offsets = accumulate([draw(st.integers(0, 2**40)), *(draw(steps) for _ in records[1:])])
+    holes = st.integers(0, 2) if len(records) < 20 else st.just(0)
+    steps = [message_count(record) + draw(holes) for record in records[:-1]]
+    offsets = accumulate([draw(st.integers(0, 2**40)), *steps])
     return b"".join(
         record[:20] + struct.pack(">q", offset) + record[28:]
         for record, offset in zip(records, offsets, strict=False)
     )
+
+
+def message_count(record: bytes) -> int:
+    at_zero = record[:20] + bytes(8) + record[28:]
+    return len(list(decode_messages(at_zero, broker_name="broker-a")))
 
 
 HOSTILE_NUMBERS = [0, 1, -1, 2, 90, 91, 127, 128, 255, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31)]

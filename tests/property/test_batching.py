@@ -1,31 +1,18 @@
-"""Batches: joined they are the input, and each keeps to the limits."""
+"""Batches: joined they are the input, each keeps to the limits, and none could be larger."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmq_ordered.model import OutgoingMessage
-from rmq_ordered.ordering.batching import message_bytes, split_batches
-from rmq_ordered.protocol.message import encode_batch
-
-texts = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02"), min_size=1, max_size=10
-)
-messages = st.builds(
-    OutgoingMessage, st.binary(max_size=300), st.dictionaries(texts, texts, max_size=3)
-)
+from rmq_ordered.ordering.batching import cut_batches
 
 
-@given(st.lists(messages, max_size=30), st.integers(1, 2_000), st.integers(1, 10))
-def test_batches_keep_order_and_limits(
-    given_messages: list[OutgoingMessage], max_bytes: int, max_messages: int
-) -> None:
-    batches = list(split_batches(given_messages, max_bytes, max_messages))
-    assert [message for batch in batches for message in batch] == given_messages
-    for batch in batches:
-        assert 1 <= len(batch) <= max_messages
-        assert len(batch) == 1 or len(encode_batch(batch)) <= max_bytes
-
-
-@given(messages)
-def test_the_estimate_is_never_too_small(message: OutgoingMessage) -> None:
-    assert message_bytes(message) >= len(encode_batch([message]))
+@given(st.lists(st.integers(1, 300), max_size=60), st.integers(1, 1_000), st.integers(1, 10))
+def test_batches_keep_order_and_limits(sizes: list[int], max_bytes: int, max_rows: int) -> None:
+    ranges = list(cut_batches(np.array(sizes, np.int64), max_bytes, max_rows))
+    assert [row for start, end in ranges for row in range(start, end)] == list(range(len(sizes)))
+    for start, end in ranges:
+        assert 1 <= end - start <= max_rows
+        assert end - start == 1 or sum(sizes[start:end]) <= max_bytes
+        is_full = end - start == max_rows or end == len(sizes)
+        assert is_full or sum(sizes[start : end + 1]) > max_bytes

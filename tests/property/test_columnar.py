@@ -1,17 +1,18 @@
 """The columnar decoder and the reference decoder are two readings of the same bytes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.messages import pull_bodies, relabelled_bodies, spoiled_bodies
+from tests.property.messages import messages, pull_bodies, relabelled_bodies, spoiled_bodies
 
-from rmq_ordered.columnar import DecodeOptions, decode_pull_body, message_schema
+from rmq_ordered.columnar import MESSAGE_COLUMNS, DecodeOptions, decode_pull_body
 from rmq_ordered.errors import QueueGap, RemoteProtocolError
 from rmq_ordered.model import Message, MessageQueue
-from rmq_ordered.protocol.message import decode_messages, offset_message_id
+from rmq_ordered.protocol.message import decode_messages, encode_message, offset_message_id
 
 QUEUE = MessageQueue("asked", "broker-a", 5)
 MAX_MILLIS = (2**63 - 1) // 1000
@@ -23,6 +24,7 @@ options = st.builds(
     key_from=st.sampled_from(["__SHARDINGKEY", "KEYS", "a", "标", "\ufffd"]),
     include_properties=st.booleans(),
     verify_crc=st.booleans(),
+    columns=st.none() | st.frozensets(st.sampled_from(MESSAGE_COLUMNS)),
 )
 
 
@@ -43,7 +45,8 @@ def expected_row(message: Message, asked: DecodeOptions) -> dict[str, Any]:
         or offset_message_id(message.store_host, message.commit_log_offset),
         "reconsume_times": message.reconsume_times,
     }
-    return row | ({"properties": dict(properties)} if asked.include_properties else {})
+    row["properties"] = dict(properties)
+    return {name: row[name] for name in asked.schema.names}
 
 
 def micros(millis: int) -> int | None:
@@ -85,7 +88,7 @@ def attempt(decode: Callable[[bytes, DecodeOptions], Rows], *arguments: Any) -> 
 def test_every_row_equals_its_message(body: bytes, asked: DecodeOptions) -> None:
     batch = decode_pull_body(body, QUEUE, asked)
     assert rows(batch) == by_reference(body, asked)
-    assert batch.schema.equals(message_schema(include_properties=asked.include_properties))
+    assert batch.schema.equals(asked.schema)
 
 
 @given(pull_bodies(), st.frozensets(st.sampled_from(["a", "TAGS", "\ufffd", "x"]), min_size=1))
@@ -108,4 +111,48 @@ def test_garbage_is_refused_by_both_or_read_alike(body: bytes, asked: DecodeOpti
             assert isinstance(expected, RemoteProtocolError)
             assert f"{QUEUE}: the message at queue offset" in str(found)
         case _:
-            assert found == expected
+            # Bodies that are not asked for are not expanded, so their damage is not noticed.
+            if "value" in asked.schema.names or not isinstance(expected, RemoteProtocolError):
+                assert found == expected
+
+
+@settings(max_examples=300)
+@given(pull_bodies() | spoiled_bodies() | relabelled_bodies(), st.booleans())
+def test_collected_errors_are_those_of_the_rows_that_would_be_refused(
+    body: bytes, verify_crc: bool
+) -> None:
+    strict = DecodeOptions(verify_crc=verify_crc)
+    lenient = replace(strict, collect_errors=True)
+    found = attempt(columnar, body, lenient)
+    expected = attempt(columnar, body, strict)
+    if not isinstance(found, list):
+        assert isinstance(expected, type(found)), "what is no damage of one body is refused alike"
+        return
+    reasons = [row.pop("_error") for row in found]
+    if not any(reasons):
+        assert found == expected
+        return
+    assert isinstance(expected, RemoteProtocolError)
+    for row, reason in zip(found, reasons, strict=True):
+        assert (row["value"] is None) == (reason is not None)
+        if reason is not None:
+            assert f"{QUEUE}: the message at queue offset {row['offset']} " in reason
+    assert str(expected) in reasons
+
+
+@given(st.lists(messages(), min_size=1, max_size=6), st.data())
+def test_one_damaged_body_leaves_the_other_rows_alone(
+    honest: list[Message], data: st.DataObject
+) -> None:
+    victim = data.draw(st.integers(0, len(honest) - 1))
+    records = [
+        bytearray(encode_message(replace(message, queue_offset=number)))
+        for number, message in enumerate(honest)
+    ]
+    whole = columnar(b"".join(records), DecodeOptions())
+    records[victim][11] ^= 1  # the last byte of the checksum
+    found = columnar(b"".join(records), DecodeOptions(collect_errors=True))
+    reasons = [row.pop("_error") for row in found]
+    assert [number for number, reason in enumerate(reasons) if reason] == [victim]
+    whole[victim]["value"] = None
+    assert found == whole

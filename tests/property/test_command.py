@@ -127,7 +127,7 @@ def test_a_connection_that_is_fed_anything_raises_only_protocol_errors(
     chunks: list[bytes],
 ) -> None:
     connection = RemotingConnection()
-    connection.send_request(RemotingCommand(11), 100)
+    connection.send_request(RemotingCommand(11))
     with contextlib.suppress(ProtocolError):
         for chunk in chunks:
             connection.receive_data(chunk)

@@ -1,4 +1,5 @@
 import struct
+from dataclasses import replace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from tests.property.messages import (
     encoded_messages,
     messages,
     odd_properties,
+    outgoing,
     property_maps,
     relabelled_bodies,
     spoiled_bodies,
@@ -15,6 +17,7 @@ from tests.property.messages import (
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.model import Message, OutgoingMessage
 from rmq_ordered.protocol.message import (
+    INNER_BATCH_FLAGS,
     decode_message,
     decode_messages,
     encode_batch,
@@ -48,8 +51,33 @@ def test_a_record_is_decoded_from_the_middle_of_other_bytes(
 
 @given(st.lists(encoded_messages(), max_size=5))
 def test_many_records_decode_as_one_by_one(records: list[bytes]) -> None:
-    one_by_one = [decode_message(record, 0, broker_name="b")[0] for record in records]
+    one_by_one = [
+        message for record in records for message in decode_messages(record, broker_name="b")
+    ]
     assert list(decode_messages(b"".join(records), broker_name="b")) == one_by_one
+
+
+@given(messages(), st.lists(outgoing, min_size=1, max_size=5))
+def test_an_inner_batch_comes_back_as_its_messages(
+    outer: Message, batch: list[OutgoingMessage]
+) -> None:
+    outer = replace(
+        outer,
+        queue_offset=outer.queue_offset % 2**62,
+        sys_flag=outer.sys_flag | INNER_BATCH_FLAGS,
+        body=encode_batch(batch),
+    )
+    found = list(decode_messages(encode_message(outer), broker_name="broker-a"))
+    assert found == [
+        replace(
+            outer,
+            queue_offset=outer.queue_offset + number,
+            body=one.body,
+            properties=one.properties,
+            flag=one.flag,
+        )
+        for number, one in enumerate(batch)
+    ]
 
 
 @given(st.binary(max_size=300) | spoiled_bodies() | relabelled_bodies(), st.booleans())

@@ -26,7 +26,7 @@ class SequencerMachine(RuleBasedStateMachine):
     @initialize(count=st.integers(0, 8))
     def begin(self, count: int) -> None:
         self.batches = list(range(count))
-        self.sends = QueueSequencer(iter(self.batches), PATIENCE_MS)
+        self.sends = QueueSequencer(PATIENCE_MS, self.batches)
         self.landed: list[int] = []
         self.in_flight: int | None = None
         self.now_ms = 0

@@ -1,5 +1,7 @@
 """One owner: queries that compete for a group, and queries that lose their queues."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,14 +98,35 @@ def test_a_query_whose_queue_is_taken_away_fails_and_commits_nothing_more(
     assert client.broker.committed_offset(group, queue) == 1
 
 
-@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+# Takes every queue of a topic as a run of an instance would, and says so.
+HOLD = """
+import sys
+from rmq_ordered.client import Client, LeaseKeeper
+from rmq_ordered.client.instances import InstanceRun
+
+names, group, topic, instance, client_id = sys.argv[1:]
+client = Client(names, request_timeout_ms=15_000)
+InstanceRun(client.kv, group, instance).enter(client_id)
+keeper = LeaseKeeper(client.broker, client.clock, group, client_id)
+keeper.acquire(client.routes.readable(topic), 10_000)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_a_new_run_with_the_same_instance_id_takes_over_from_a_dead_one_at_once(
-    client: Client, topic: str, group: str, source: Source, tmp_path: Path
+    broker: Broker, client: Client, topic: str, group: str, source: Source, tmp_path: Path
 ) -> None:
     total = produce(client, topic, keys=10, sequences=range(3))
-    queues = client.routes.readable(topic)
-    dead = client.broker.lock(group, "billing#dead-run", queues)
-    assert all(answer.granted for answer in dead)
+    arguments = [broker.name_server, group, topic, "billing", "billing#dead-run"]
+    held = [sys.executable, "-c", HOLD, *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(held, stdin=pipe, stdout=pipe, text=True) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "held\n"
+        run.kill()
+    assert owners(client, group, topic) == {False}
     stream = source.stream(instanceId="billing", leaseTimeout="1s")
     assert_in_order(collect_available(stream, tmp_path / "cp").rows, total)
     wait_until(lambda: owners(client, group, topic) == {True}, "the queues are free", 20)
+    assert client.kv.list(f"rmq-ordered-runs@{group}@billing") == {}

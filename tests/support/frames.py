@@ -8,8 +8,10 @@ one request at a time.
 
 import json
 import socket
+import ssl
 import struct
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 SUCCESS = 0
@@ -58,14 +60,21 @@ def ask(
     *,
     version: int = CLIENT_VERSION,
     timeout_s: float = 5.0,
+    context: ssl.SSLContext | None = None,
 ) -> Reply:
     """Sends one request on a new connection and returns the answer, whatever its code.
+
+    With a context the connection is encrypted.
 
     Raises:
         OSError: The peer cannot be reached, or hangs up, or does not answer in time.
     """
     host, port = address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout_s) as connection:
+    with ExitStack() as stack:
+        connection = stack.enter_context(socket.create_connection((host, int(port)), timeout_s))
+        if context is not None:
+            secure = context.wrap_socket(connection, server_hostname=host)
+            connection = stack.enter_context(secure)
         connection.sendall(_encode(code, version, fields or {}, body))
         return _decode(_read_frame(connection))
 

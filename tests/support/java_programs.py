@@ -105,8 +105,15 @@ class JavaProgram:
     """
 
     def __init__(
-        self, name: str, arguments: Sequence[str], home: Path, release: Release = ROCKETMQ_5
+        self,
+        name: str,
+        arguments: Sequence[str],
+        home: Path,
+        release: Release = ROCKETMQ_5,
+        *,
+        command: Sequence[str] | None = None,
     ) -> None:
+        """Starts the class of this name, or another command that speaks like one."""
         self.name = name
         self._log = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log", dir=home)[1])
         self._events: list[Event] = []
@@ -115,7 +122,7 @@ class JavaProgram:
         self._cannot_parse: str | None = None
         with self._log.open("ab") as log:
             self._process = start_tethered(
-                java_command(f"{PACKAGE}.{name}", arguments, home, release),
+                command or java_command(f"{PACKAGE}.{name}", arguments, home, release),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -27,6 +27,10 @@ SAMPLES: list[tuple[errors.RmqOrderedError, list[str]]] = [
     ),
     (errors.BrokerBusy("b:1", "a send", 2, "flow control"), ["b:1", "a send", "flow control"]),
     (
+        errors.AccessDenied("b:1", "a send", 16, "check signature failed"),
+        ["b:1", "a send", "check signature failed", "access key", "secret key"],
+    ),
+    (
         errors.QueueLeaseUnavailable("billing", 90_000, [(QUEUE, "other#1"), (QUEUE, None)]),
         ["'billing'", "90000", "by other#1", "by another client", "leaseTimeout"],
     ),
@@ -36,6 +40,22 @@ SAMPLES: list[tuple[errors.RmqOrderedError, list[str]]] = [
     ),
     (errors.QueueGap(QUEUE, 7, 9), ["orders@broker-a#3", "7", "9"]),
     (errors.OffsetWentBack("billing", QUEUE, 9, 7), ["'billing'", "9", "7", "back"]),
+    (
+        errors.ReplayDiverged(QUEUE, "batch 3", 41, "digest aa, not bb"),
+        ["orders@broker-a#3", "row 41", "batch 3", "digest aa, not bb", "onReplayDivergence"],
+    ),
+    (
+        errors.BatchSuperseded(QUEUE, "batch 3", 4),
+        ["orders@broker-a#3", "batch 3 cannot", "batch 4", "sink id"],
+    ),
+    (
+        errors.StreamGap(QUEUE, "batch 3", 10, 6),
+        ["orders@broker-a#3", "10 rows of batch 3", "has 6", "start the query again"],
+    ),
+    (
+        errors.QueueLayoutChanged("orders", [QUEUE], 3),
+        ["'orders'", "orders@broker-a#3", "3 others", "onQueueLayoutChange=rehash"],
+    ),
     (errors.EmbeddedBrokerError("it died", 1, ["a", "b"]), ["it died", "exit code 1", "a\n  b"]),
     (
         errors.UndecodableMessage("orders@broker-a#0", 7, "AC11", "not JSON"),
@@ -84,7 +104,7 @@ def test_only_what_the_network_or_flow_control_did_may_be_tried_again() -> None:
 
 def test_no_error_about_order_is_retryable() -> None:
     ordering = [error for error, _ in SAMPLES if isinstance(error, errors.OrderingError)]
-    assert len(ordering) == 4
+    assert len(ordering) == 8
     assert not any(error.retryable for error in ordering)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
-from rmq_ordered.client.retry import retry_until
+from rmq_ordered.client.pipeline import Pipeline, Question
 from rmq_ordered.client.routes import RouteTable
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
@@ -32,11 +31,19 @@ from rmq_ordered.protocol.answers import ensure_success
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 
-T = TypeVar("T")
-
 
 class BrokerOperations:
-    """Thread-safe. Reads are repeated after a lost connection; what changes state is sent once."""
+    """Thread-safe. Reads are repeated after a lost connection; what changes state is sent once.
+
+    >>> from rmq_ordered.client import Client
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("parcels", 1)
+    ...     (queue,) = client.routes.readable("parcels")
+    ...     client.broker.heartbeat("worker-1", "shipping", ["parcels"])
+    ...     client.broker.commit_offsets("shipping", {queue: 0})
+    ...     client.broker.committed_offset("shipping", queue), client.broker.max_offset(queue)
+    (0, 0)
+    """
 
     def __init__(
         self, remoting: Remoting, routes: RouteTable, clock: Clock, timeout_ms: int
@@ -45,6 +52,7 @@ class BrokerOperations:
         self._routes = routes
         self._clock = clock
         self._timeout_ms = timeout_ms
+        self._pipeline = Pipeline(remoting, routes, clock, timeout_ms)
 
     # Topics
 
@@ -68,18 +76,41 @@ class BrokerOperations:
         self._routes.delete(topic)
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, OffsetSpan]:
-        """First and last offsets of every readable queue: one request per broker."""
-        queues = self._routes.readable(topic)
+        """First and last offsets of every readable queue of a topic."""
+        return self.topics_stats([topic])
+
+    def topics_stats(self, topic_names: Iterable[str]) -> dict[MessageQueue, OffsetSpan]:
+        """First and last offsets of every readable queue of some topics.
+
+        One request per broker and topic, all of them in flight together.
+        """
+        queues = [queue for topic in topic_names for queue in self._routes.readable(topic)]
+        places = sorted({(queue.topic, queue.broker_name) for queue in queues})
         spans: dict[MessageQueue, OffsetSpan] = {}
-        for broker_name in sorted({queue.broker_name for queue in queues}):
-            spans |= self._reading(topic, partial(self._stats, topic, broker_name))
+        for part in self._pipeline.read([_stats_question(*place) for place in places]):
+            spans |= part
         # A queue that nobody wrote to yet may be missing from the broker's table.
         return {queue: spans.get(queue, OffsetSpan(0, 0)) for queue in queues}
 
     def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset stored at or after a time; the end of the queue if there is none."""
-        request = groups.search_offset_request(queue, timestamp_ms)
-        return self._offset_of(queue, request, f"the offset of {queue} at {timestamp_ms}")
+        return self.offsets_at([queue], timestamp_ms)[queue]
+
+    def offsets_at(
+        self, queues: Sequence[MessageQueue], timestamp_ms: int
+    ) -> dict[MessageQueue, int]:
+        """The same for many queues, asked all at once."""
+        answers = self._pipeline.read(
+            [
+                _offset_question(
+                    queue,
+                    groups.search_offset_request(queue, timestamp_ms),
+                    f"the offset of {queue} at {timestamp_ms}",
+                )
+                for queue in queues
+            ]
+        )
+        return dict(zip(queues, answers, strict=True))
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get."""
@@ -120,32 +151,46 @@ class BrokerOperations:
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's committed offset, or None if it never committed one."""
-        what = f"the offset of group {group} on {queue}"
+        return self.committed_offsets(group, [queue])[queue]
 
-        def ask() -> int | None:
-            address = self.address(queue)
-            response = self._call(address, groups.query_offset_request(group, queue), what)
-            if response.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            return ensure_success(response, address, what).ext_int("offset")
-
-        return self._reading(queue.topic, ask)
+    def committed_offsets(
+        self, group: str, queues: Sequence[MessageQueue]
+    ) -> dict[MessageQueue, int | None]:
+        """The group's committed offsets, None where it never committed one; asked all at once."""
+        answers = self._pipeline.read([_committed_question(group, queue) for queue in queues])
+        return dict(zip(queues, answers, strict=True))
 
     def commit_offset(
         self, group: str, queue: MessageQueue, queue_offset: int, *, lease: QueueLease | None = None
     ) -> None:
         """Commit an offset and wait; with a lease the embedded broker checks its epoch."""
-        what = f"the commit of offset {queue_offset} of group {group} on {queue}"
-        epoch = lease.epoch if lease is not None else None
-        request = groups.update_offset_request(group, queue, queue_offset, lease_epoch=epoch)
-        address = self.address(queue)
-        response = self._call(address, request, what)
-        if lease is not None and response.code == ResponseCode.STALE_LEASE:
-            raise QueueLeaseLost(group, queue, lease.client_id, response.remark or "stale epoch")
-        if response.code == ResponseCode.OFFSET_WENT_BACK:
-            committed = self.committed_offset(group, queue)
-            raise OffsetWentBack(group, queue, -1 if committed is None else committed, queue_offset)
-        ensure_success(response, address, what)
+        leases = {} if lease is None else {queue: lease}
+        self.commit_offsets(group, {queue: queue_offset}, leases=leases)
+
+    def commit_offsets(
+        self,
+        group: str,
+        positions: Mapping[MessageQueue, int],
+        *,
+        leases: Mapping[MessageQueue, QueueLease] | None = None,
+    ) -> None:
+        """Commit offsets, each sent once and all of them in flight together, and wait.
+
+        With leases the embedded broker checks their epochs.
+
+        Raises:
+            QueueLeaseLost: the broker knows a newer epoch of a lease.
+            OffsetWentBack: under a lease, an offset would move back.
+            RmqOrderedError: the first failure, after every answer was waited for: other queues'
+                offsets may have been committed.
+        """
+        held = leases or {}
+        self._pipeline.write(
+            [
+                self._commit_question(group, queue, position, held.get(queue))
+                for queue, position in positions.items()
+            ]
+        )
 
     # Locks
 
@@ -200,35 +245,27 @@ class BrokerOperations:
             self._routes.forget(queue.topic)
             raise
 
-    def _stats(self, topic: str, broker_name: str) -> dict[MessageQueue, OffsetSpan]:
-        what = f"statistics of topic {topic}"
-        address = self._routes.master(topic, broker_name)
-        response = self._call(address, topics.topic_stats_request(topic), what)
-        if response.code == ResponseCode.TOPIC_NOT_EXIST:
-            raise TopicNotFound(address, topic, response.remark)
-        return topics.parse_topic_stats(ensure_success(response, address, what), topic)
+    def _commit_question(
+        self, group: str, queue: MessageQueue, position: int, lease: QueueLease | None
+    ) -> Question[None]:
+        what = f"the commit of offset {position} of group {group} on {queue}"
+        epoch = lease.epoch if lease is not None else None
+        request = groups.update_offset_request(group, queue, position, lease_epoch=epoch)
+
+        def parse(response: RemotingCommand, address: str) -> None:
+            if lease is not None and response.code == ResponseCode.STALE_LEASE:
+                reason = response.remark or "stale epoch"
+                raise QueueLeaseLost(group, queue, lease.client_id, reason)
+            if response.code == ResponseCode.OFFSET_WENT_BACK:
+                committed = self.committed_offset(group, queue)
+                raise OffsetWentBack(group, queue, -1 if committed is None else committed, position)
+            ensure_success(response, address, what)
+
+        return Question(queue.topic, queue.broker_name, request, what, parse)
 
     def _offset_of(self, queue: MessageQueue, request: RemotingCommand, what: str) -> int:
-        def ask() -> int:
-            address = self.address(queue)
-            return ensure_success(self._call(address, request, what), address, what).ext_int(
-                "offset"
-            )
-
-        return self._reading(queue.topic, ask)
-
-    def _reading(self, topic: str, attempt: Callable[[], T]) -> T:
-        """Run a question that may be asked again; a lost connection asks for a new route first."""
-
-        def with_fresh_route() -> T:
-            try:
-                return attempt()
-            except TransportError:
-                self._routes.forget(topic)
-                raise
-
-        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
-        return retry_until(self._clock, deadline_ms, with_fresh_route)
+        (answer,) = self._pipeline.read([_offset_question(queue, request, what)])
+        return answer
 
     def _call(self, address: str, request: RemotingCommand, what: str) -> RemotingCommand:
         return self._remoting.call(address, request, what, self._timeout_ms)
@@ -250,3 +287,35 @@ class BrokerOperations:
         for queue in queues:
             grouped[self.address(queue)].append(queue)
         return grouped
+
+
+def _stats_question(topic: str, broker_name: str) -> Question[dict[MessageQueue, OffsetSpan]]:
+    what = f"statistics of topic {topic}"
+
+    def parse(response: RemotingCommand, address: str) -> dict[MessageQueue, OffsetSpan]:
+        if response.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise TopicNotFound(address, topic, response.remark)
+        return topics.parse_topic_stats(ensure_success(response, address, what), topic)
+
+    return Question(topic, broker_name, topics.topic_stats_request(topic), what, parse)
+
+
+def _committed_question(group: str, queue: MessageQueue) -> Question[int | None]:
+    what = f"the offset of group {group} on {queue}"
+
+    def parse(response: RemotingCommand, address: str) -> int | None:
+        if response.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return _offset_field(what, response, address)
+
+    request = groups.query_offset_request(group, queue)
+    return Question(queue.topic, queue.broker_name, request, what, parse)
+
+
+def _offset_question(queue: MessageQueue, request: RemotingCommand, what: str) -> Question[int]:
+    parse = partial(_offset_field, what)
+    return Question(queue.topic, queue.broker_name, request, what, parse)
+
+
+def _offset_field(what: str, response: RemotingCommand, address: str) -> int:
+    return ensure_success(response, address, what).ext_int("offset")

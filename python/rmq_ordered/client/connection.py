@@ -7,7 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from rmq_ordered.client.broker import BrokerOperations
+from rmq_ordered.client.kv import KeyValues
 from rmq_ordered.client.routes import RouteTable
+from rmq_ordered.client.serving import ServerRequests
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import OptionError
 from rmq_ordered.net.remoting import Remoting, unchanged
@@ -22,6 +24,15 @@ _DEFAULT_TIMEOUT_MS = 3_000
 
 class Client:
     """A connection to a cluster, opened when first used. Thread-safe; cannot be pickled.
+
+    >>> with Client("127.0.0.1:9876", request_timeout_ms=10_000) as client:
+    ...     client.broker.create_topic("refunds", 2)
+    ...     [str(queue) for queue in client.routes.readable("refunds")]
+    ['refunds@broker-a#0', 'refunds@broker-a#1']
+
+    Attributes:
+        routes: where topics and their queues live.
+        broker: single questions to brokers: offsets, groups, locks, topics.
 
     Args:
         name_server: ``host:port``, several separated by ``;``.
@@ -50,10 +61,11 @@ class Client:
         self.request_timeout_ms = request_timeout_ms
         prepare = unchanged if credentials is None else partial(sign, credentials=credentials)
         connector = connect if tls is None else tls_connector(tls)
-        self.remoting = Remoting(self.clock, connector, prepare=prepare)
-        self.routes = RouteTable(
-            self.remoting, _addresses(name_server), self.clock, request_timeout_ms
-        )
+        self.requests = ServerRequests()
+        self.remoting = Remoting(self.clock, connector, on_request=self.requests, prepare=prepare)
+        addresses = _addresses(name_server)
+        self.routes = RouteTable(self.remoting, addresses, self.clock, request_timeout_ms)
+        self.kv = KeyValues(self.remoting, addresses, request_timeout_ms)
         self.broker = BrokerOperations(self.remoting, self.routes, self.clock, request_timeout_ms)
 
     def close(self) -> None:

@@ -2,6 +2,9 @@
 
 The rules (when to trust, what counts as lost) are in ``ordering.lease``; this file adds the broker,
 the clock and the renewing thread. Everything unknown counts as "not ours".
+
+An unlock whose answer never came may still arrive, at any time. So the client id it carried is not
+used for a new lock any more: the next locks go under another one. A late unlock then finds nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +12,12 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from rmq_ordered.client.broker import BrokerOperations
+from rmq_ordered.client.instances import Predecessor
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     QueueLeaseLost,
@@ -39,7 +44,17 @@ class LeaseKeeper:
     """The leases of one client of one group. Thread-safe; renews on a daemon thread of its own.
 
     Invariant: ``lease`` and ``ensure_held`` answer only while the table trusts the queue; a loss is
-    final.
+    final until the queue is given back.
+
+    Args:
+        broker: where to lock.
+        clock: for durations.
+        group: whose queues these are.
+        client_id: under which to lock; nobody else, and no other run, may ever use it.
+        trust_ms: how long to believe a grant, less than the broker keeps it.
+        renew_ms: how often to renew, less than ``trust_ms``.
+        predecessors: earlier runs of this client, from whom it may take queues over.
+        announce: told every further client id before it is used.
     """
 
     def __init__(
@@ -51,16 +66,31 @@ class LeaseKeeper:
         *,
         trust_ms: int = TRUST_MS,
         renew_ms: int = RENEW_MS,
+        predecessors: Sequence[Predecessor] = (),
+        announce: Callable[[str], None] = lambda client_id: None,
     ) -> None:
         self.group = group
         self.client_id = client_id
         self._broker = broker
         self._clock = clock
         self._renew_ms = renew_ms
+        self._trust_ms = trust_ms
         self._table = LeaseTable(group, client_id, trust_ms)
+        self._predecessors = tuple(predecessors)
+        self._announce = announce
+        # New locks go under this id; the queues in _ids were locked, or asked for, under theirs.
+        self._current_id = client_id
+        self._ids: dict[MessageQueue, str] = {}
+        # Unlocks without an answer: asked for again before the queues are locked anew.
+        self._unsure: list[tuple[str, list[MessageQueue]]] = []
+        self._generations = itertools.count(1)
+        # Until when an earlier run, alive somewhere, may still believe in what was taken over.
+        self._settled_at_ms: int | None = None
         # Everything ever asked for and not given back: an answer that never came may be a grant.
         self._asked: set[MessageQueue] = set()
         self._lock = threading.Lock()
+        # One exchange with the brokers at a time: a renewal must not overtake an unlock.
+        self._exchange = threading.RLock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -89,12 +119,62 @@ class LeaseKeeper:
             wanted = wanted[wanted.index(refused[0].queue) :]
             self._clock.pause_ms(_ACQUIRE_POLL_MS)
         self._start_renewing()
+        self._settle()
+
+    def try_acquire(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """Ask once for queues not held yet; returns those that are ours now, in their order.
+
+        For members of a shared group, who are assigned their queues and need not take them all. A
+        broker that cannot be reached grants nothing.
+        """
+        with self._lock:
+            held = set(self._table.queues)
+        wanted = [queue for queue in sorted(queues) if queue not in held]
+        if not wanted:
+            return []
+        asked_at_ms = self._clock.monotonic_ms()
+        with self._exchange:
+            answers, failure = self._ask(wanted)
+            granted = self._keep([answer for answer in answers if answer.granted], asked_at_ms)
+        if failure is not None:
+            _LOG.warning("could not ask for queues group=%s: %s", self.group, failure)
+        return [queue for queue in granted if self.is_held(queue)]
+
+    def is_held(self, queue: MessageQueue) -> bool:
+        """Whether the queue is ours now."""
+        with self._lock:
+            return self._table.loss(queue, self._clock.monotonic_ms()) is None
+
+    def give_back(self, queues: Iterable[MessageQueue]) -> None:
+        """Unlock these queues, held or lost, and go on with the others.
+
+        Whoever works on a queue must have stopped before.
+        """
+        with self._exchange:
+            with self._lock:
+                mine = [queue for queue in queues if queue in self._ids]
+                for queue in mine:
+                    self._table.dropped(queue)
+                    self._asked.discard(queue)
+            if mine:
+                self._unlock(mine)
+
+    def abandon(self, queues: Iterable[MessageQueue]) -> None:
+        """Neither trust nor renew these queues any more, but leave them locked until that ends.
+
+        For queues on which somebody still works: unlocked, they could be worked on twice.
+        """
+        with self._exchange, self._lock:
+            for queue in queues:
+                self._table.dropped(queue)
+                self._asked.discard(queue)
+                self._ids.pop(queue, None)
 
     def lease(self, queue: MessageQueue) -> QueueLease:
         """The token of a queue that is ours now; raises QueueLeaseLost."""
         self.ensure_held([queue])
         with self._lock:
-            return self._table.lease(queue)
+            return replace(self._table.lease(queue), client_id=self._ids[queue])
 
     def ensure_held(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Raise QueueLeaseLost unless these queues (default: all acquired) are ours now."""
@@ -107,10 +187,16 @@ class LeaseKeeper:
 
     def renew(self) -> None:
         """Renew everything once; what counts is when the request left, not when it was answered."""
+        with self._exchange:
+            failure = self._renew_held()
+        if failure is not None:
+            raise failure
+
+    def _renew_held(self) -> RmqOrderedError | None:
         with self._lock:
             queues = self._table.queues
         if not queues:
-            return
+            return None
         asked_at_ms = self._clock.monotonic_ms()
         answers, failure = self._ask(queues)
         now_ms = self._clock.monotonic_ms()
@@ -123,8 +209,7 @@ class LeaseKeeper:
                     self._table.granted(answer.queue, asked_at_ms, now_ms, answer.epoch)
                 else:
                     self._table.refused(answer.queue, answer.owner)
-        if failure is not None:
-            raise failure
+        return failure
 
     def release(self) -> None:
         """Stop renewing and unlock everything. Idempotent.
@@ -154,9 +239,15 @@ class LeaseKeeper:
         """Lock at every broker by itself: one that is away must not cost the others' answers."""
         answers: list[LockAnswer] = []
         failure: RmqOrderedError | None = None
-        for of_broker in _by_broker(queues):
+        self._repeat_unlocks(queues)
+        with self._lock:
+            self._asked.update(queues)
+            for queue in queues:
+                self._ids.setdefault(queue, self._current_id)
+            batches = self._batches(queues)
+        for client_id, batch in batches:
             try:
-                answers += self._broker.lock(self.group, self.client_id, of_broker)
+                answers += self._broker.lock(self.group, client_id, batch)
             except RmqOrderedError as error:
                 failure = error
         return answers, failure
@@ -165,28 +256,85 @@ class LeaseKeeper:
         self, wanted: Sequence[MessageQueue]
     ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
         """Ask for all, keep those before the first that was not granted; returns the latter."""
+        with self._exchange:
+            return self._take_prefix_now(wanted)
+
+    def _take_prefix_now(
+        self, wanted: Sequence[MessageQueue]
+    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
         asked_at_ms = self._clock.monotonic_ms()
-        with self._lock:
-            self._asked.update(wanted)
-        answered, failure = self._ask(wanted)
+        answered, failure = self._ask_or_take_over(wanted)
         by_queue = {answer.queue: answer for answer in answered}
         # No answer is no grant. If it was granted all the same, asking again is a renewal.
         answers = [by_queue.get(queue, LockAnswer(queue, granted=False)) for queue in wanted]
         keep = list(itertools.takewhile(lambda answer: answer.granted, answers))
         refused = [answer for answer in answers if not answer.granted]
         give_back = [answer.queue for answer in answers[len(keep) :] if answer.granted]
-        now_ms = self._clock.monotonic_ms()
-        with self._lock:
-            for answer in keep:
-                self._table.granted(answer.queue, asked_at_ms, now_ms, answer.epoch)
-        if keep:
-            _LOG.info(
-                "queues leased count=%s group=%s client=%s", len(keep), self.group, self.client_id
-            )
-            self._start_renewing()
+        self._keep(keep, asked_at_ms)
         if give_back:
             self._unlock(give_back)
         return refused, failure
+
+    def _keep(self, granted: Sequence[LockAnswer], asked_at_ms: int) -> list[MessageQueue]:
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            for answer in granted:
+                self._table.granted(answer.queue, asked_at_ms, now_ms, answer.epoch)
+        if granted:
+            _LOG.info(
+                "queues leased count=%s group=%s client=%s",
+                len(granted),
+                self.group,
+                self._current_id,
+            )
+            self._start_renewing()
+        return [answer.queue for answer in granted]
+
+    def _ask_or_take_over(
+        self, wanted: Sequence[MessageQueue]
+    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
+        """Ask; where refused, unlock as the earlier runs of this client and ask again.
+
+        Only what was refused is taken: who holds it renewed at most one lock's lifetime ago.
+        """
+        answers, failure = self._ask(wanted)
+        refused = [answer.queue for answer in answers if not answer.granted]
+        if not refused or not self._predecessors:
+            return answers, failure
+        for predecessor in self._predecessors:
+            for batch in _by_broker(refused):
+                try:
+                    self._broker.unlock(self.group, predecessor.client_id, batch)
+                except RmqOrderedError as error:
+                    _LOG.warning("could not unlock as %s: %s", predecessor.client_id, error)
+        again, late_failure = self._ask(refused)
+        taken = [answer for answer in again if answer.granted]
+        if taken:
+            self._note_take_over(taken)
+        kept = [answer for answer in answers if answer.granted]
+        return [*kept, *again], failure or late_failure
+
+    def _note_take_over(self, taken: Sequence[LockAnswer]) -> None:
+        """A broker with epochs fences the old run; elsewhere its trust has to run out first."""
+        _LOG.info(
+            "took over count=%s group=%s from=%s",
+            len(taken),
+            self.group,
+            [one.client_id for one in self._predecessors],
+        )
+        is_fenced = all(answer.epoch is not None for answer in taken)
+        if not is_fenced and not all(one.is_known_dead for one in self._predecessors):
+            # Its last granted request left before ours was granted, so before now.
+            self._settled_at_ms = self._clock.monotonic_ms() + self._trust_ms
+
+    def _settle(self) -> None:
+        """Wait until no earlier run can believe any more in what was taken from it."""
+        if self._settled_at_ms is None:
+            return
+        _LOG.info("an earlier run may still be alive, waiting for its trust to end: %s", self.group)
+        while (remaining_ms := self._settled_at_ms - self._clock.monotonic_ms()) >= 0:
+            self._clock.pause_ms(min(remaining_ms + 1, _ACQUIRE_POLL_MS))
+        self._settled_at_ms = None
 
     def _give_up(
         self, refused: Sequence[LockAnswer], waited_ms: int, failure: RmqOrderedError | None
@@ -200,14 +348,48 @@ class LeaseKeeper:
 
     def _unlock(self, queues: Sequence[MessageQueue]) -> bool:
         """Unlock at every broker by itself; whether all of them answered."""
-        is_done = True
-        for of_broker in _by_broker(queues):
-            try:
-                self._broker.unlock(self.group, self.client_id, of_broker)
-            except RmqOrderedError as error:
-                is_done = False
-                _LOG.warning("could not unlock, locked until the lease ends: %s", error)
-        return is_done
+        with self._lock:
+            batches = self._batches(queues)
+            for queue in queues:
+                self._ids.pop(queue, None)
+        unsure = [
+            (client_id, batch)
+            for client_id, batch in batches
+            if not self._unlocks(client_id, batch)
+        ]
+        if unsure:
+            next_id = f"{self.client_id}~{next(self._generations)}"
+            self._announce(next_id)
+            with self._lock:
+                self._unsure += unsure
+                self._current_id = next_id
+        return not unsure
+
+    def _repeat_unlocks(self, queues: Iterable[MessageQueue]) -> None:
+        """What was unlocked without an answer is unlocked again, or it would refuse ourselves."""
+        wanted = set(queues)
+        with self._lock:
+            unsure, self._unsure = self._unsure, []
+        for client_id, batch in unsure:
+            if wanted.isdisjoint(batch) or not self._unlocks(client_id, batch):
+                with self._lock:
+                    self._unsure.append((client_id, batch))
+
+    def _unlocks(self, client_id: str, batch: Sequence[MessageQueue]) -> bool:
+        try:
+            self._broker.unlock(self.group, client_id, batch)
+        except RmqOrderedError as error:
+            _LOG.warning("could not unlock, locked until the lease ends: %s", error)
+            return False
+        return True
+
+    def _batches(self, queues: Iterable[MessageQueue]) -> list[tuple[str, list[MessageQueue]]]:
+        """Queues that can go into one request: of one broker, locked under one id."""
+        grouped: dict[tuple[str, str], list[MessageQueue]] = {}
+        for queue in queues:
+            client_id = self._ids.get(queue, self._current_id)
+            grouped.setdefault((client_id, queue.broker_name), []).append(queue)
+        return [(client_id, batch) for (client_id, _), batch in grouped.items()]
 
     def _start_renewing(self) -> None:
         if self._thread is None:
@@ -230,26 +412,6 @@ class LeaseKeeper:
                 # Not renewed is not held: trust runs out by itself, and ensure_held says so.
                 _LOG.exception("renewal was refused group=%s client=%s", self.group, self.client_id)
                 pause_ms = _RENEW_RETRY_MS
-
-
-def release_predecessors(
-    broker: BrokerOperations, group: str, instance_id: str, queues: Iterable[MessageQueue]
-) -> int:
-    """Unlock what earlier runs of the same instance still hold; returns how many queues that were.
-
-    Needs the embedded broker's lease table. The new run then locks under a client id of its own, so
-    that the old one's renewals are refused and its epochs are stale.
-    """
-    wanted = set(queues)
-    table, _ = broker.leases(group=group)
-    stale: dict[str, list[MessageQueue]] = {}
-    for row in table:
-        if row.is_live and row.queue in wanted and row.client_id.startswith(f"{instance_id}#"):
-            stale.setdefault(row.client_id, []).append(row.queue)
-    for client_id, held in stale.items():
-        broker.unlock(group, client_id, held)
-        _LOG.info("took over count=%s group=%s from=%s", len(held), group, client_id)
-    return sum(len(held) for held in stale.values())
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> list[list[MessageQueue]]:

@@ -3,75 +3,105 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.errors import LocalProtocolError, RmqOrderedError
-from rmq_ordered.model import MessageQueue, OutgoingMessage, SendResult
-from rmq_ordered.net.channel import PendingAnswer
+from rmq_ordered.client.send_settings import OnLayoutChange, SendSettings
+from rmq_ordered.client.writer import OrderedWriter
+from rmq_ordered.columnar.outgoing import MAX_MESSAGE_BYTES, rows_from_messages
+from rmq_ordered.errors import LocalProtocolError, OptionError, QueueLayoutChanged
+from rmq_ordered.model import MessageQueue, OutgoingMessage, SendResult, SendStream
 from rmq_ordered.net.system import UniqueIds
-from rmq_ordered.ordering.batching import message_bytes, split_batches
-from rmq_ordered.ordering.selector import select_by_hash
-from rmq_ordered.ordering.sequencer import QueueSequencer
+from rmq_ordered.ordering.selector import Selector, select_by_hash, select_consistently
 from rmq_ordered.protocol import properties as names
-from rmq_ordered.protocol.answers import refusal
-from rmq_ordered.protocol.codes import ResponseCode
-from rmq_ordered.protocol.command import RemotingCommand
-from rmq_ordered.protocol.message import encode_batch
-from rmq_ordered.protocol.sends import (
-    STORED_CODES,
-    parse_send,
-    send_batch_request,
-    send_request,
-)
+from rmq_ordered.protocol.stamps import MAX_SINK_CHARACTERS, stamp_prefix
 
 _LOG: Final = logging.getLogger("rmq_ordered.client")
-
-# RocketMQ's maxMessageSize; a batch as a whole must stay below it.
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-_BATCH_BYTES: Final = 1024 * 1024
-_BATCH_MESSAGES: Final = 2_000
-_PRODUCER_GROUP: Final = "rmq-ordered"
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One queue: what is still to be sent, what is under way, what has landed."""
-
-    queue: MessageQueue
-    sequencer: QueueSequencer[list[OutgoingMessage]]
-    batch: list[OutgoingMessage] = field(default_factory=list)
-    pending: PendingAnswer | None = None
-    landed: list[SendResult] = field(default_factory=list)
+# How many messages are taken from an iterator at a time.
+_TAKEN_AT_ONCE: Final = 4_000
 
 
 class OrderedProducer:
     """Sends to one topic. The list of queues is taken once and kept, so that no key moves.
 
-    Not thread-safe. A lost answer is resolved by sending again in place: a message may be stored
-    twice, but the first copies keep their order.
+    Not thread-safe. With ``idempotent`` (the default) the outcome of a send whose answer was lost
+    is found out before anything else is sent to that queue: nothing is lost, overtaken or stored
+    twice, but for the two exceptions of Apache RocketMQ in ``docs/guarantees.md``.
 
     Args:
         client: the cluster.
         topic: a topic that exists.
-        send_timeout_ms: how long one batch may keep being refused or unanswered.
+        send_timeout_ms: how long one batch may keep being refused or unanswered; overrides the
+            settings.
+        settings: everything else about sending.
+        queues: the list that keys were given to before; without it, the topic's list of now.
 
     Raises:
         TopicNotFound: there is no such topic.
+        QueueLayoutChanged: a queue of the given list is gone.
     """
 
-    def __init__(self, client: Client, topic: str, *, send_timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        *,
+        send_timeout_ms: int | None = None,
+        settings: SendSettings | None = None,
+        queues: Sequence[MessageQueue] | None = None,
+    ) -> None:
         self._client = client
-        self._send_timeout_ms = send_timeout_ms
+        self._topic = topic
+        self.settings = settings or SendSettings()
+        if send_timeout_ms is not None:
+            self.settings = replace(self.settings, send_timeout_ms=send_timeout_ms)
         self._ids = UniqueIds()
-        self.queues = client.routes.writable(topic)
+        self.queues = self._pinned(queues)
+        self._plain: OrderedWriter | None = None
 
     def queue_of(self, key: str) -> MessageQueue:
-        """Where messages of this key go, as Java's SelectMessageQueueByHash would decide."""
-        return select_by_hash(self.queues, key)
+        """Where messages of this key go.
+
+        Raises:
+            OptionError: the selector does not look at keys.
+        """
+        match self.settings.selector:
+            case Selector.HASH:
+                return select_by_hash(self.queues, key)
+            case Selector.CONSISTENT:
+                return select_consistently(self.queues, key)
+            case other:
+                raise OptionError("selector", other, "hash or consistent, to find a key's queue")
+
+    def writer(
+        self, stream: SendStream | None = None, *, floors: Mapping[MessageQueue, int] | None = None
+    ) -> OrderedWriter:
+        """A writer for columns.
+
+        Args:
+            stream: the rows' identity: a second writer of the same stream adds nothing that is
+                there already. Without it, the rows are new by definition.
+            floors: queues in which an earlier attempt may have written, and from which offset on.
+                Only looked at where the broker does not recognise repeats: there the queue is read
+                back from this offset before anything is sent.
+
+        Raises:
+            LocalProtocolError: the stream's sink, batch or partition cannot be written as a stamp.
+        """
+        if stream is not None:
+            stamp_prefix(stream)
+            if len(stream.sink) > MAX_SINK_CHARACTERS:
+                raise LocalProtocolError(
+                    f"a sink has at most {MAX_SINK_CHARACTERS} characters, found {stream.sink!r}"
+                )
+        is_stamped = stream is not None and self.settings.idempotent
+        known = stream or SendStream(self._ids.next(), 0, 0)
+        return OrderedWriter(
+            self._client, self.queues, self.settings, known, is_stamped=is_stamped, floors=floors
+        )
 
     def send(
         self, key: str, body: bytes, *, tags: str | None = None, keys: str | None = None
@@ -98,14 +128,14 @@ class OrderedProducer:
             names.PROPERTY_KEYS: keys,
         }
         values |= {name: value for name, value in named.items() if value is not None}
-        values.setdefault(names.PROPERTY_UNIQ_KEY, self._ids.next())
-        message = OutgoingMessage(body, values)
-        if message_bytes(message) > MAX_MESSAGE_BYTES:
+        # The producer's own: it is how the message is found again after a lost answer.
+        values.pop(names.PROPERTY_UNIQ_KEY, None)
+        if len(body) > MAX_MESSAGE_BYTES:
             raise LocalProtocolError(
                 f"a message of {len(body)} bytes with key {key!r} is over RocketMQ's limit of "
-                f"{MAX_MESSAGE_BYTES} bytes including properties; make it smaller"
+                f"{MAX_MESSAGE_BYTES} bytes; make it smaller"
             )
-        return message
+        return OutgoingMessage(body, values)
 
     def send_all(
         self, messages: Mapping[MessageQueue, Iterable[OutgoingMessage]]
@@ -113,95 +143,44 @@ class OrderedProducer:
         """Send many messages, each queue in order, queues side by side, until all have landed.
 
         Raises:
-            RmqOrderedError: a batch was refused for good, or kept failing for ``send_timeout_ms``.
-            What had
-                landed until then is stored, and is a prefix of each queue's messages.
+            RmqOrderedError: a batch was refused for good, or kept failing for the send timeout.
+                What had landed until then is stored, and is a prefix of each queue's messages.
         """
-        lanes = [_Lane(queue, self._sequencer(items)) for queue, items in messages.items()]
-        while not all(lane.sequencer.is_done for lane in lanes):
-            for lane in lanes:
-                self._advance(lane)
-            self._await_any(lanes)
-            for lane in lanes:
-                self._settle(lane)
-        return {lane.queue: lane.landed for lane in lanes}
-
-    def _sequencer(
-        self, messages: Iterable[OutgoingMessage]
-    ) -> QueueSequencer[list[OutgoingMessage]]:
-        batches = split_batches(messages, _BATCH_BYTES, _BATCH_MESSAGES)
-        return QueueSequencer(batches, self._send_timeout_ms)
-
-    def _advance(self, lane: _Lane) -> None:
-        batch = lane.sequencer.take(self._client.clock.monotonic_ms())
-        if batch is None:
-            return
-        lane.batch = batch
-        what = f"a send of {len(batch)} messages to {lane.queue}"
+        # Gone while it works: after an error, what was not sent must not go with the next call.
+        writer, self._plain = self._plain or self.writer(), None
+        lanes = {queue: writer.lane(queue) for queue in messages}
+        for queue, items in messages.items():
+            lanes[queue].tally.results.clear()
+            rest = iter(items)
+            while taken := list(islice(rest, _TAKEN_AT_ONCE)):
+                writer.write_rows(queue, rows_from_messages(taken))
         try:
-            lane.pending = self._client.broker.start(
-                lane.queue, self._request(lane.queue, batch), what, self._client.request_timeout_ms
-            )
-        except RmqOrderedError as error:
-            lane.sequencer.failed(error, self._client.clock.monotonic_ms())
+            writer.flush()
+        except BaseException:
+            writer.abandon()
+            raise
+        self._plain = writer
+        return {queue: list(lane.tally.results) for queue, lane in lanes.items()}
 
-    def _request(self, queue: MessageQueue, batch: list[OutgoingMessage]) -> RemotingCommand:
-        born_ms = self._client.clock.wall_ms()
-        if len(batch) > 1:
-            return send_batch_request(
-                queue, encode_batch(batch), producer_group=_PRODUCER_GROUP, born_ms=born_ms
+    def _pinned(self, queues: Sequence[MessageQueue] | None) -> tuple[MessageQueue, ...]:
+        found = self._client.routes.writable(self._topic)
+        if queues is None or tuple(queues) == found:
+            return found
+        missing = [queue for queue in queues if queue not in found]
+        if missing and self.settings.on_layout_change is OnLayoutChange.FAIL:
+            raise QueueLayoutChanged(self._topic, missing, len(found))
+        if missing:
+            _LOG.warning(
+                "keys move: the queues are others than before topic=%s missing=%s found=%s",
+                self._topic,
+                ", ".join(map(str, missing)),
+                len(found),
             )
-        (message,) = batch
-        return send_request(
-            queue,
-            message.body,
-            {names.PROPERTY_WAIT: "true", **message.properties},
-            producer_group=_PRODUCER_GROUP,
-            born_ms=born_ms,
-            flag=message.flag,
+            return found
+        _LOG.warning(
+            "new queues are not used, so that no key moves topic=%s used=%s found=%s",
+            self._topic,
+            len(queues),
+            len(found),
         )
-
-    def _await_any(self, lanes: list[_Lane]) -> None:
-        """Wait for an answer, a deadline, or the end of a pause, whichever comes first."""
-        now_ms = self._client.clock.monotonic_ms()
-        pending = [lane.pending for lane in lanes if lane.pending is not None]
-        if any(answer.future.done() for answer in pending):
-            return
-        wake_ups = [answer.deadline_ms for answer in pending]
-        wake_ups += [
-            lane.sequencer.not_before_ms
-            for lane in lanes
-            if not lane.sequencer.is_done and not lane.sequencer.is_in_flight
-        ]
-        wait_ms = max(0, min(wake_ups, default=now_ms) - now_ms)
-        if pending:
-            wait([answer.future for answer in pending], wait_ms / 1000, FIRST_COMPLETED)
-        elif wait_ms:
-            self._client.clock.pause_ms(wait_ms)
-
-    def _settle(self, lane: _Lane) -> None:
-        answer = lane.pending
-        now_ms = self._client.clock.monotonic_ms()
-        if answer is None or not (answer.future.done() or now_ms >= answer.deadline_ms):
-            return
-        lane.pending = None
-        try:
-            response = answer.result()
-            if response.code not in STORED_CODES:
-                raise refusal(response, answer.channel.address, answer.what)
-            if response.code != ResponseCode.SUCCESS:
-                _LOG.warning(
-                    "stored, but less durable than configured code=%s queue=%s: %s",
-                    response.code,
-                    lane.queue,
-                    response.remark,
-                )
-            lane.landed.append(parse_send(response, lane.queue, len(lane.batch)))
-        except RmqOrderedError as error:
-            # An unanswered request may still be stored, even after the batches that follow. That
-            # copy is a duplicate; the first copies keep their order because this batch is sent
-            # again before anything else.
-            self._client.routes.forget(lane.queue.topic)
-            lane.sequencer.failed(error, now_ms)
-        else:
-            lane.sequencer.landed()
+        return tuple(queues)

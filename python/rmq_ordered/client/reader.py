@@ -8,15 +8,15 @@ with an error.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.columnar import DecodeOptions, clip, decode_pull_body
+from rmq_ordered.columnar import DecodeOptions, clip, decode_pull_body, skip_records
 from rmq_ordered.errors import (
     BrokerBusy,
     OffsetOutOfRange,
@@ -27,13 +27,14 @@ from rmq_ordered.errors import (
 from rmq_ordered.model import QueueLease, QueueRange
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.window import PullWindow
-from rmq_ordered.protocol.answers import refusal
+from rmq_ordered.protocol.answers import ensure_success, refusal
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
 from rmq_ordered.protocol.pulls import (
     PULL_CODES,
     PullLimits,
     PullResult,
     PullStatus,
+    filter_check_request,
     parse_pull,
     pull_request,
 )
@@ -42,16 +43,27 @@ from rmq_ordered.protocol.pulls import (
 ANONYMOUS_GROUP: Final = "rmq-ordered-reader"
 # The tag expression that lets everything through.
 ALL_MESSAGES: Final = "*"
+# What an expression is: tags joined by "||", or a condition over properties.
+TAG_EXPRESSION: Final = "TAG"
+SQL92_EXPRESSION: Final = "SQL92"
 # What one pull asks for. RocketMQ gives 32 messages at most; the embedded broker gives what was
 # asked for.
 _STOCK_PULL: Final = PullLimits(32, 256 * 1024)
 _WIDE_PULL: Final = PullLimits(4_096, 2 * 1024 * 1024)
-_STOCK_DEPTH: Final = 16
+_STOCK_DEPTH: Final = 64
 _WIDE_DEPTH: Final = 2
+# What the answers in flight may hold together, judged by the last one. Two are always in flight.
+_IN_FLIGHT_BYTES: Final = 8 * 1024 * 1024
+_LEAST_DEPTH: Final = 2
 # Raw bytes decoded at once: large enough to amortise numpy's calls, small enough to stay in cache
 # and memory.
 _CHUNK_BYTES: Final = 2 * 1024 * 1024
 _CHUNK_OFFSETS: Final = 8_192
+# Smaller batches (large bodies, few matches) are joined, up to so much memory.
+_MIN_ROWS: Final = 1_000
+_MAX_JOINED_BYTES: Final = 32 * 1024 * 1024
+# How often a long read asks whether it may still go on: RocketMQ's lock is trusted for 30 s.
+_RECHECK_MS: Final = 10_000
 # How long a read may make no progress before its last error is raised.
 _STALL_MS: Final = 30_000
 _PAUSE_MS: Final = 50
@@ -59,13 +71,36 @@ _PAUSE_MS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """Everything an executor needs to read one range; plain and picklable."""
+    """Everything an executor needs to read one range; plain and picklable.
+
+    Attributes:
+        range: What is read.
+        group: Under whose name.
+        lease: The right to read it; its epoch goes with every pull.
+        features: What the broker announces beyond RocketMQ.
+        expression: Which messages the broker should give.
+        expression_type: ``TAG`` or ``SQL92``. Tags are compared again here, as Java's clients do:
+            the broker compares their hashes.
+    """
 
     range: QueueRange
     group: str = ANONYMOUS_GROUP
     lease: QueueLease | None = None
     features: frozenset[str] = frozenset()
     expression: str = ALL_MESSAGES
+    expression_type: str = TAG_EXPRESSION
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The tags that are wanted; empty if the expression does not choose by tags."""
+        if self.expression_type != TAG_EXPRESSION or self.expression in ("", ALL_MESSAGES):
+            return frozenset()
+        return frozenset(filter(None, map(str.strip, self.expression.split("||"))))
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the broker may rightly leave messages out."""
+        return self.expression_type != TAG_EXPRESSION or bool(self.tags)
 
 
 class QueueReader:
@@ -75,40 +110,56 @@ class QueueReader:
         self._client = client
         self._decode = decode or DecodeOptions()
 
-    def read(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the range in queue-offset order.
+    def read(
+        self, plan: ReadPlan, *, recheck: Callable[[], None] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the range in queue-offset order, a thousand or more at once.
+
+        Args:
+            plan: What to read.
+            recheck: Called every ten seconds, before rows are given out; raises when the read must
+                not go on. For brokers that do not check the lease on every pull.
 
         Raises:
             OffsetOutOfRange: the broker does not have a part of the range (any more).
             QueueGap: the broker left out messages in the middle.
             QueueLeaseLost: the plan's lease is not valid at the broker.
+            RemoteProtocolError: what the broker gave is damaged.
             TransportError: the broker could not be reached for half a minute.
         """
-        chunk: list[bytes] = []
+        clock = self._client.clock
+        checked_ms = clock.monotonic_ms()
+        for batch in _join_small(self._batches(plan)):
+            if recheck is not None and clock.monotonic_ms() - checked_ms >= _RECHECK_MS:
+                recheck()
+                checked_ms = clock.monotonic_ms()
+            yield batch
+
+    def _batches(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+        chunk: list[bytes | memoryview] = []
         size = 0
         chunk_start = plan.range.start
         for position, body in self._bodies(plan):
             chunk.append(body)
             size += len(body)
             if size >= _CHUNK_BYTES or position - chunk_start >= _CHUNK_OFFSETS:
-                yield from self._rows(plan, chunk, chunk_start, position)
+                yield self._rows(plan, chunk, chunk_start, position)
                 chunk, size, chunk_start = [], 0, position
         if chunk_start < plan.range.end:
-            yield from self._rows(plan, chunk, chunk_start, plan.range.end)
+            yield self._rows(plan, chunk, chunk_start, plan.range.end)
 
     def _rows(
-        self, plan: ReadPlan, chunk: list[bytes], start: int, end: int
-    ) -> Iterator[pa.RecordBatch]:
+        self, plan: ReadPlan, chunk: list[bytes | memoryview], start: int, end: int
+    ) -> pa.RecordBatch:
         """The rows of ``[start, end)``. Without a filter a hole is lost data, never skipped."""
         body = chunk[0] if len(chunk) == 1 else b"".join(chunk)
-        rows = clip(decode_pull_body(body, plan.range.queue, self._decode), start, end)
-        is_filtered = plan.expression != ALL_MESSAGES or self._decode.tag_filter is not None
-        if rows.num_rows != end - start and not is_filtered:
+        decode = replace(self._decode, tag_filter=plan.tags) if plan.tags else self._decode
+        rows = clip(decode_pull_body(body, plan.range.queue, decode), start, end)
+        if rows.num_rows != end - start and not plan.is_filtered and not decode.tag_filter:
             _raise_gap(plan, rows, start)
-        if rows.num_rows:
-            yield rows
+        return rows
 
-    def _bodies(self, plan: ReadPlan) -> Iterator[tuple[int, bytes]]:
+    def _bodies(self, plan: ReadPlan) -> Iterator[tuple[int, bytes | memoryview]]:
         """Raw answers in order, each with the queue offset it reaches."""
         pulls = _Pulls(self._client, plan)
         try:
@@ -118,6 +169,22 @@ class QueueReader:
                     yield pulls.window.position, body
         finally:
             pulls.abandon_all()
+
+
+def _join_small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are worth their handling."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+        if rows >= _MIN_ROWS or size >= _MAX_JOINED_BYTES:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
 
 
 def _raise_gap(plan: ReadPlan, rows: pa.RecordBatch, start: int) -> NoReturn:
@@ -138,33 +205,56 @@ class _Pulls:
         self._client = client
         self._plan = plan
         self._limits = _WIDE_PULL if is_wide else _STOCK_PULL
-        depth = _WIDE_DEPTH if is_wide else _STOCK_DEPTH
+        self._depth = _WIDE_DEPTH if is_wide else _STOCK_DEPTH
         first, last = plan.range.start, plan.range.end
-        self.window = PullWindow(first, last, self._limits.max_messages, depth)
+        self.window = PullWindow(first, last, self._limits.max_messages, self._depth)
         self._pending: deque[PendingAnswer] = deque()
         self._stalled_since_ms: int | None = None
+        # Tags are compared again after every pull; anything else only the broker can judge.
+        self._is_filter_known = plan.expression_type == TAG_EXPRESSION
 
-    def next_body(self) -> bytes:
+    def next_body(self) -> bytes | memoryview:
         """The next raw answer in order; empty when a pull only moved on or has to be repeated."""
         try:
+            self._ensure_filter()
             self._fill()
             answer = self._pending.popleft()
             result = self._outcome(answer)
         except RmqOrderedError as error:
             self._recover(error)
             return b""
-        if result.next_offset <= self.window.position:
+        asked, delivered = self.window.oldest, self.window.position
+        if result.next_offset <= asked:
             self._recover(self._no_progress(answer, result))
             return b""
         self._stalled_since_ms = None
+        affordable = max(_LEAST_DEPTH, _IN_FLIGHT_BYTES // max(1, len(result.body)))
+        self.window.depth = min(self._depth, affordable)
         for _ in range(self.window.answered(result.next_offset)):
             self._pending.popleft().abandon()
-        return result.body
+        return result.body if asked == delivered else skip_records(result.body, delivered)
 
     def abandon_all(self) -> None:
         """Nobody wants the remaining answers."""
         while self._pending:
             self._pending.popleft().abandon()
+
+    def _ensure_filter(self) -> None:
+        """Raise BrokerError unless the broker understands the plan's expression."""
+        if self._is_filter_known:
+            return
+        plan = self._plan
+        request = filter_check_request(
+            plan.range.queue,
+            group=plan.group,
+            expression=plan.expression,
+            expression_type=plan.expression_type,
+        )
+        what = f"the check of the {plan.expression_type} filter {plan.expression!r}"
+        timeout_ms = self._client.request_timeout_ms
+        answer = self._client.broker.start(plan.range.queue, request, what, timeout_ms)
+        ensure_success(answer.result(), answer.channel.address, what)
+        self._is_filter_known = True
 
     def _fill(self) -> None:
         while (pull := self.window.next_pull()) is not None:
@@ -179,6 +269,7 @@ class _Pulls:
             group=self._plan.group,
             limits=PullLimits(count, self._limits.max_bytes),
             expression=self._plan.expression,
+            expression_type=self._plan.expression_type,
             lease_epoch=lease.epoch if lease else None,
         )
         what = f"a pull of {self._plan.range.queue} at {offset}"
@@ -196,7 +287,7 @@ class _Pulls:
         if response.code not in PULL_CODES:
             raise refusal(response, answer.channel.address, answer.what)
         result = parse_pull(response)
-        asked, address = self.window.position, answer.channel.address
+        asked, address = self.window.oldest, answer.channel.address
         if (
             result.status is PullStatus.OFFSET_ILLEGAL
             and not result.minimum <= asked < result.maximum

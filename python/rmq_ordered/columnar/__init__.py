@@ -7,10 +7,16 @@ used.
 """
 
 from rmq_ordered.columnar.decode import DecodeOptions, decode_pull_body
-from rmq_ordered.columnar.ranges import clip, ensure_rising
-from rmq_ordered.columnar.schema import MESSAGE_COLUMNS, PROPERTIES_COLUMN, message_schema
+from rmq_ordered.columnar.ranges import clip, ensure_rising, skip_records
+from rmq_ordered.columnar.schema import (
+    ERROR_COLUMN,
+    MESSAGE_COLUMNS,
+    PROPERTIES_COLUMN,
+    message_schema,
+)
 
 __all__ = [
+    "ERROR_COLUMN",
     "MESSAGE_COLUMNS",
     "PROPERTIES_COLUMN",
     "DecodeOptions",
@@ -18,4 +24,5 @@ __all__ = [
     "decode_pull_body",
     "ensure_rising",
     "message_schema",
+    "skip_records",
 ]

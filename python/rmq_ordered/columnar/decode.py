@@ -14,13 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmq_ordered.columnar.bodies import body_column, ensure_checksums
+from rmq_ordered.columnar.batches import has_batches, unfold_batches
+from rmq_ordered.columnar.bodies import Damage, body_column, verify_checksums
 from rmq_ordered.columnar.boundaries import split_records
 from rmq_ordered.columnar.fields import read_fields
 from rmq_ordered.columnar.ids import message_id_column
 from rmq_ordered.columnar.properties import parse_properties
 from rmq_ordered.columnar.ranges import ensure_offsets_rise
-from rmq_ordered.columnar.schema import PROPERTIES_COLUMN, TIMESTAMP, message_schema
+from rmq_ordered.columnar.schema import (
+    ERROR_COLUMN,
+    MESSAGE_COLUMNS,
+    OFFSET_COLUMN,
+    PROPERTIES_COLUMN,
+    TIMESTAMP,
+    message_schema,
+)
 from rmq_ordered.columnar.slices import repeat_text
 from rmq_ordered.errors import OptionError
 from rmq_ordered.protocol.properties import (
@@ -31,6 +39,8 @@ from rmq_ordered.protocol.properties import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmq_ordered.columnar.boundaries import Records
     from rmq_ordered.columnar.fields import Fields
     from rmq_ordered.columnar.slices import Integers
@@ -38,6 +48,7 @@ if TYPE_CHECKING:
 
 _MICROS_PER_MILLI: Final = 1000
 _MAX_MILLIS: Final = (2**63 - 1) // _MICROS_PER_MILLI
+_PROPERTY_COLUMNS: Final = frozenset({"key", "tags", "index_keys", "message_id", PROPERTIES_COLUMN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +61,19 @@ class DecodeOptions:
         verify_crc: Check each stored body against its record's CRC.
         tag_filter: Keep only messages with one of these tags, as Java's clients do after the
             broker's filter, which compares hashes. ``None`` or an empty set keeps all.
+        columns: Of ``MESSAGE_COLUMNS``, only these and ``offset``; ``None`` means all. Where no
+            property is asked for, properties are not looked at.
+        collect_errors: A body that fails its checksum or does not expand becomes a null ``value``
+            with the reason in the column ``_error``, instead of an exception. A record that lies
+            about its structure, and a damaged inner batch, are exceptions in any case.
     """
 
     key_from: str = PROPERTY_SHARDING_KEY
     include_properties: bool = False
     verify_crc: bool = True
     tag_filter: frozenset[str] | None = None
+    columns: frozenset[str] | None = None
+    collect_errors: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -63,6 +81,19 @@ class DecodeOptions:
         except UnicodeEncodeError as error:
             expected = "the name of a property, in Unicode"
             raise OptionError("keyFrom", self.key_from, expected) from error
+        unknown = (self.columns or frozenset()) - frozenset(MESSAGE_COLUMNS)
+        if unknown:
+            expected = f"names out of {', '.join(MESSAGE_COLUMNS)}"
+            raise OptionError("columns", ", ".join(sorted(unknown)), expected)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of every batch decoded with these options."""
+        return message_schema(
+            include_properties=self.include_properties,
+            include_errors=self.collect_errors,
+            columns=self.columns,
+        )
 
 
 _DEFAULT_OPTIONS: Final = DecodeOptions()
@@ -71,7 +102,7 @@ _DEFAULT_OPTIONS: Final = DecodeOptions()
 def decode_pull_body(
     body: bytes | memoryview, queue: MessageQueue, options: DecodeOptions = _DEFAULT_OPTIONS
 ) -> pa.RecordBatch:
-    """Decodes the records of one queue into a batch of ``message_schema``.
+    """Decodes the records of one queue into a batch of ``options.schema``.
 
     Topic, broker and queue are those that were asked for, not those in the records, as in Java's
     clients. A timestamp that microseconds cannot express is null: producers write what they like.
@@ -81,41 +112,60 @@ def decode_pull_body(
         QueueGap: queue offsets repeat, go back or are negative.
     """
     records = split_records(body, queue)
-    schema = message_schema(include_properties=options.include_properties)
+    schema = options.schema
     if not len(records):
         return pa.RecordBatch.from_pylist([], schema=schema)
     fields = read_fields(records)
+    if has_batches(fields):
+        unfolded = unfold_batches(records, fields, verify_crc=options.verify_crc)
+        records = split_records(unfolded, queue)
+        fields = read_fields(records)
     ensure_offsets_rise(fields.queue_offsets, queue)
+    damage = Damage(records, is_collected=options.collect_errors)
     if options.verify_crc:
-        ensure_checksums(records, fields)
-    columns = _columns(records, fields, options)
+        verify_checksums(records, fields, damage)
+    wanted = {*schema.names, *(("tags",) if options.tag_filter else ())}
+    columns = _fixed_columns(records, fields, wanted)
+    if wanted & _PROPERTY_COLUMNS:
+        columns |= _property_columns(records, fields, wanted, options)
+    if "value" in wanted:
+        columns["value"] = body_column(records, fields, damage)
+    if options.collect_errors:
+        columns[ERROR_COLUMN] = damage.column()
     batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
     if not options.tag_filter:
         return batch
-    kept = pc.is_in(batch.column("tags"), value_set=_tag_values(options.tag_filter))
-    return batch.filter(kept)
+    return batch.filter(pc.is_in(columns["tags"], value_set=_tag_values(options.tag_filter)))
 
 
-def _columns(records: Records, fields: Fields, options: DecodeOptions) -> dict[str, pa.Array]:
+def _fixed_columns(records: Records, fields: Fields, wanted: set[str]) -> dict[str, pa.Array]:
     queue, count = records.queue, len(records)
-    properties = parse_properties(records, fields)
-    columns = {
-        "key": properties.select(options.key_from),
-        "value": body_column(records, fields),
-        "topic": repeat_text(queue.topic, count),
-        "broker": repeat_text(queue.broker_name, count),
-        "queue": pa.array(np.full(count, queue.queue_id, np.int32)),
-        "offset": pa.array(fields.queue_offsets),
-        "timestamp": _timestamps(fields.store_ms),
-        "born_timestamp": _timestamps(fields.born_ms),
-        "tags": properties.select(PROPERTY_TAGS),
-        "index_keys": properties.select(PROPERTY_KEYS),
-        "message_id": message_id_column(properties.select(PROPERTY_UNIQ_KEY), records, fields),
-        "reconsume_times": pa.array(fields.reconsume_times),
+    makers: dict[str, Callable[[], pa.Array]] = {
+        "topic": lambda: repeat_text(queue.topic, count),
+        "broker": lambda: repeat_text(queue.broker_name, count),
+        "queue": lambda: pa.array(np.full(count, queue.queue_id, np.int32)),
+        OFFSET_COLUMN: lambda: pa.array(fields.queue_offsets),
+        "timestamp": lambda: _timestamps(fields.store_ms),
+        "born_timestamp": lambda: _timestamps(fields.born_ms),
+        "reconsume_times": lambda: pa.array(fields.reconsume_times),
     }
-    if options.include_properties:
-        columns[PROPERTIES_COLUMN] = properties.as_map()
-    return columns
+    return {name: make() for name, make in makers.items() if name in wanted}
+
+
+def _property_columns(
+    records: Records, fields: Fields, wanted: set[str], options: DecodeOptions
+) -> dict[str, pa.Array]:
+    properties = parse_properties(records, fields)
+    makers: dict[str, Callable[[], pa.Array]] = {
+        "key": lambda: properties.select(options.key_from),
+        "tags": lambda: properties.select(PROPERTY_TAGS),
+        "index_keys": lambda: properties.select(PROPERTY_KEYS),
+        "message_id": lambda: message_id_column(
+            properties.select(PROPERTY_UNIQ_KEY), records, fields
+        ),
+        PROPERTIES_COLUMN: properties.as_map,
+    }
+    return {name: make() for name, make in makers.items() if name in wanted}
 
 
 @lru_cache

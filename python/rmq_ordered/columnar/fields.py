@@ -14,7 +14,6 @@ import numpy as np
 from rmq_ordered.columnar.slices import gather_fixed
 from rmq_ordered.protocol.message import (
     BORN_HOST_V6_FLAG,
-    INNER_BATCH_FLAGS,
     MAGIC_V1,
     MAGIC_V2,
     MIN_RECORD_BYTES,
@@ -110,11 +109,6 @@ def _ensure_readable(records: Records, head: npt.NDArray[Any]) -> Flags:
         is_v2 | (magic == MAGIC_V1),
         "magic 0xDAA320A7 or 0xDAA320AB",
         lambda row: f"0x{int(magic[row]) & 0xFFFFFFFF:08X}",
-    )
-    records.ensure(
-        head["sys_flag"] & INNER_BATCH_FLAGS != INNER_BATCH_FLAGS,
-        "a single message",
-        lambda _: "an inner batch, which is not supported",
     )
     return is_v2
 

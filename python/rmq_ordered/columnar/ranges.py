@@ -6,17 +6,22 @@ repeating is not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmq_ordered.errors import QueueGap
+from rmq_ordered.protocol.message import MIN_RECORD_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from rmq_ordered.columnar.slices import Integers
     from rmq_ordered.model import MessageQueue
+
+# totalSize, four fields of no interest, queueOffset.
+_SIZE_AND_OFFSET: Final = struct.Struct(">i16xq")
 
 
 def ensure_rising(batch: pa.RecordBatch, queue: MessageQueue, *, floor: int = 0) -> None:
@@ -37,6 +42,21 @@ def clip(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
     """The rows with queue offsets in ``[start, end)``, without a copy; offsets must rise."""
     first, last = np.searchsorted(_queue_offsets(batch), (start, end)).tolist()
     return batch.slice(first, max(0, last - first))
+
+
+def skip_records(body: bytes, floor: int) -> bytes | memoryview:
+    """Raw records without those that begin below a queue offset; offsets must rise.
+
+    The floor is where an earlier answer ended, so no record reaches over it. Stops where the bytes
+    make no sense: what is left is for the decoder to refuse.
+    """
+    position = 0
+    while position <= len(body) - MIN_RECORD_BYTES:
+        size, queue_offset = _SIZE_AND_OFFSET.unpack_from(body, position)
+        if queue_offset >= floor or not MIN_RECORD_BYTES <= size <= len(body) - position:
+            break
+        position += size
+    return memoryview(body)[position:] if position else body
 
 
 def ensure_offsets_rise(queue_offsets: Integers, queue: MessageQueue, *, floor: int = 0) -> None:

@@ -32,10 +32,32 @@ _FIELDS: Final = (
 
 MESSAGE_COLUMNS: Final[tuple[str, ...]] = tuple(field.name for field in _FIELDS)
 PROPERTIES_COLUMN: Final = "properties"
+ERROR_COLUMN: Final = "_error"
+# Readers cut batches by it.
+OFFSET_COLUMN: Final = "offset"
 
 
 @cache
-def message_schema(*, include_properties: bool = False) -> pa.Schema:
-    """The schema of decoded batches; the map of all properties is the last column, if asked for."""
-    extra = (pa.field(PROPERTIES_COLUMN, PROPERTIES),) if include_properties else ()
-    return pa.schema([*_FIELDS, *extra])
+def message_schema(
+    *,
+    include_properties: bool = False,
+    include_errors: bool = False,
+    columns: frozenset[str] | None = None,
+) -> pa.Schema:
+    """The schema of decoded batches.
+
+    Args:
+        include_properties: Add the map of all properties.
+        include_errors: Add what is wrong with a row's body, as the last column.
+        columns: Of ``MESSAGE_COLUMNS``, only these and ``offset``.
+    """
+    fields = [
+        field
+        for field in _FIELDS
+        if columns is None or field.name in columns or field.name == OFFSET_COLUMN
+    ]
+    if include_properties:
+        fields.append(pa.field(PROPERTIES_COLUMN, PROPERTIES))
+    if include_errors:
+        fields.append(pa.field(ERROR_COLUMN, pa.string()))
+    return pa.schema(fields)

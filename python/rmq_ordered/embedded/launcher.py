@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -18,11 +19,17 @@ _MAIN_CLASS: Final = "rmqordered.Main"
 # Spark 4 needs 17 as well, so whoever runs Spark has it.
 _OLDEST_JAVA: Final = 17
 _VERSION_TIMEOUT_S: Final = 20
+# Environment variable: further flags for the broker's JVM, which win over those below.
+JAVA_OPTIONS: Final = "RMQ_ORDERED_JAVA_OPTIONS"
 
 _JVM_FLAGS: Final = (
     # A laptop's broker must not grow with the machine's memory; messages live in the page cache.
+    # What it needs for a while (slow readers, large frames) is between these two.
+    "-Xms64m",
     "-Xmx512m",
-    "-XX:MaxDirectMemorySize=256m",
+    # Nearly everything dies young; without a size of its own this part alone takes 128 MB.
+    "-Xmn32m",
+    "-XX:MaxDirectMemorySize=512m",
     # Small heap, few threads: the serial collector starts fastest and needs the least memory.
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
@@ -46,11 +53,24 @@ def broker_command(arguments: Sequence[str]) -> list[str]:
     """The whole command for a broker with these arguments of its own.
 
     Raises:
-        EmbeddedBrokerUnavailable: Java, PySpark or our jar is missing or too old.
+        EmbeddedBrokerUnavailable: Java, PySpark or our jar is missing or too old, or the further
+            flags cannot be read.
     """
     java = find_java()
     jars = os.pathsep.join(str(jar) for jar in class_path())
-    return [str(java), *_JVM_FLAGS, "-cp", jars, _MAIN_CLASS, *arguments]
+    # Last: of two flags that contradict each other the JVM takes the later one.
+    return [str(java), *_JVM_FLAGS, *_further_flags(), "-cp", jars, _MAIN_CLASS, *arguments]
+
+
+def _further_flags() -> list[str]:
+    given = os.environ.get(JAVA_OPTIONS, "")
+    try:
+        return shlex.split(given)
+    except ValueError as error:
+        raise EmbeddedBrokerUnavailable(
+            f"{JAVA_OPTIONS} is {given}, which cannot be split into flags ({error}); quote it as "
+            "in a shell"
+        ) from error
 
 
 def find_java() -> Path:

@@ -11,19 +11,21 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     ConnectionLost,
     ProtocolError,
+    RemoteProtocolError,
     RequestTimedOut,
     RmqOrderedError,
     TransportError,
 )
 from rmq_ordered.net.transport import Transport
-from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.command import FLAG_RESPONSE, RemotingCommand, encode_command
 from rmq_ordered.protocol.connection import RemotingConnection, RequestReceived
 
 _LOG: Final = logging.getLogger("rmq_ordered.net")
@@ -31,12 +33,16 @@ _LOG: Final = logging.getLogger("rmq_ordered.net")
 # connection.
 _RECEIVE_BYTES: Final = 512 * 1024
 
-OnRequest = Callable[[str, RemotingCommand], None]
+# Called on the reader thread, so it must not wait; what it returns is the answer, if one is wanted.
+OnRequest = Callable[[str, RemotingCommand], RemotingCommand | None]
+# How to send a request again on another connection, given the milliseconds that are left.
+Repeat = Callable[[int], "PendingAnswer"]
 
 
-def ignore_request(address: str, request: RemotingCommand) -> None:
+def ignore_request(address: str, request: RemotingCommand) -> RemotingCommand | None:
     """For clients to whom the broker has nothing to say."""
     _LOG.debug("< request code=%s from=%s ignored", request.code, address)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +55,45 @@ class PendingAnswer:
     timeout_ms: int
     deadline_ms: int
     future: Future[RemotingCommand]
+    repeat: Repeat | None = None
 
     def result(self) -> RemotingCommand:
-        """Wait for the answer until the deadline; raises TransportError."""
-        remaining_ms = max(0, self.deadline_ms - self.channel.clock.monotonic_ms())
+        """Wait for the answer until the deadline.
+
+        A server that is about to stop answers GO_AWAY and has not looked at the request: it is sent
+        once more, on a new connection, whatever it asks for (RocketMQ's NettyRemotingClient).
+
+        Raises:
+            TransportError: the network failed, or nothing came in time.
+            RemoteProtocolError: what came is not RocketMQ's protocol.
+        """
+        response = self._own_result()
+        if response.code != ResponseCode.GO_AWAY:
+            return response
+        if self.repeat is None:
+            raise ConnectionLost(
+                self.channel.address,
+                f"asked to go away instead of answering {self.what}: the server is stopping; "
+                "try again when it runs, or at the address that its name server gives then",
+            )
+        return self.repeat(self._remaining_ms()).result()
+
+    def _own_result(self) -> RemotingCommand:
         try:
-            return self.future.result(remaining_ms / 1000)
+            return self.future.result(self._remaining_ms() / 1000)
         except FutureTimeout:
             self.channel.retire()
             self.abandon()
             raise RequestTimedOut(self.channel.address, self.what, self.timeout_ms) from None
+        except ConnectionLost as error:
+            # One error ends everybody's wait; each waiter says what it waited for.
+            reason = f"{error.reason}; it had not answered {self.what}"
+            raise ConnectionLost(error.address, reason) from error
+        except RemoteProtocolError as error:
+            raise _not_rocketmq(self.channel.address, self.what, error) from error
+
+    def _remaining_ms(self) -> int:
+        return max(0, self.deadline_ms - self.channel.clock.monotonic_ms())
 
     def abandon(self) -> None:
         """Nobody waits for this answer any more."""
@@ -102,22 +137,24 @@ class Channel:
             return bool(self._waiting)
 
     def retire(self) -> None:
-        """Send nothing new here, because somebody waited in vain; the others may go on waiting."""
+        """Send nothing new here (somebody waited in vain); the others may go on waiting."""
         self._is_retired = True
         self._close_if_unused()
 
-    def start(self, command: RemotingCommand, what: str, timeout_ms: int) -> PendingAnswer:
+    def start(
+        self, command: RemotingCommand, what: str, timeout_ms: int, repeat: Repeat | None = None
+    ) -> PendingAnswer:
         """Send a request and return at once."""
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
         future: Future[RemotingCommand] = Future()
         with self._send_lock:
             with self._lock:
-                self._ensure_open()
-                opaque, data = self._connection.send_request(command, deadline_ms)
+                self._ensure_open(what)
+                opaque, data = self._connection.send_request(command)
                 self._waiting[opaque] = future
             _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
-            self._send(data)
-        return PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future)
+            self._send(data, what)
+        return PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future, repeat)
 
     def call(self, command: RemotingCommand, what: str, timeout_ms: int) -> RemotingCommand:
         """Send a request and wait for its answer."""
@@ -127,9 +164,9 @@ class Channel:
         """Send a request that gets no answer."""
         with self._send_lock:
             with self._lock:
-                self._ensure_open()
+                self._ensure_open("a one-way request")
                 data = self._connection.send_one_way(command)
-            self._send(data)
+            self._send(data, "a one-way request")
 
     def forget(self, opaque: int) -> None:
         """Drop a waiter."""
@@ -144,12 +181,13 @@ class Channel:
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, what: str = "an answer of ours") -> None:
         try:
             self._transport.send_all(data)
         except TransportError as error:
             self._fail(error)
-            raise
+            # The reader may have learnt the reason before, and closed the stream because of it.
+            self._ensure_open(what)
         except BaseException:
             # Interrupted in the middle of a frame: what follows would be read as part of it.
             self._fail(ConnectionLost(self.address, "a send was interrupted"))
@@ -175,19 +213,29 @@ class Channel:
                 for event in events
                 if not isinstance(event, RequestReceived)
             ]
+            if any(response.code == ResponseCode.GO_AWAY for _, response in waiters):
+                self._is_retired = True
         for future, response in waiters:
             if future is not None:
                 future.set_result(response)
         for event in events:
             if isinstance(event, RequestReceived):
-                self._on_request(self.address, event.request)
+                self._serve(event.request)
         self._close_if_unused()
+
+    def _serve(self, request: RemotingCommand) -> None:
+        answer = self._on_request(self.address, request)
+        if answer is None or request.is_one_way:
+            return
+        reply = replace(answer, opaque=request.opaque, flag=answer.flag | FLAG_RESPONSE)
+        with self._send_lock:
+            self._send(encode_command(reply))
 
     def _close_if_unused(self) -> None:
         with self._lock:
             is_unused = self._is_retired and not self._waiting
         if is_unused:
-            self._fail(ConnectionLost(self.address, "given up after a request without an answer"))
+            self._fail(ConnectionLost(self.address, "given up by this client"))
 
     def _fail(self, error: RmqOrderedError) -> None:
         with self._lock:
@@ -198,6 +246,18 @@ class Channel:
         for future in waiting.values():
             future.set_exception(error)
 
-    def _ensure_open(self) -> None:
-        if self._failure is not None:
-            raise ConnectionLost(self.address, str(self._failure)) from self._failure
+    def _ensure_open(self, what: str) -> None:
+        """Raise the first failure, if there was one, to somebody who wants to send."""
+        failure = self._failure
+        if isinstance(failure, RemoteProtocolError):
+            raise _not_rocketmq(self.address, what, failure) from failure
+        if failure is not None:
+            reason = failure.reason if isinstance(failure, TransportError) else str(failure)
+            raise ConnectionLost(self.address, f"{reason}, for {what}") from failure
+
+
+def _not_rocketmq(address: str, what: str, error: RemoteProtocolError) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"{address} did not answer {what} as RocketMQ would: {error}; "
+        "check that this is the address of a RocketMQ name server or broker"
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rmq_ordered.clock import Clock
-from rmq_ordered.errors import ConnectionLost
+from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net.channel import Channel, OnRequest, PendingAnswer, ignore_request
 from rmq_ordered.net.transport import Connect, connect_tcp
 from rmq_ordered.protocol.command import RemotingCommand
@@ -49,7 +49,13 @@ class Remoting:
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
     ) -> PendingAnswer:
         """Send a request and return at once."""
-        return self._channel(address).start(self._prepare(command), what, timeout_ms)
+        prepared = self._prepare(command)
+
+        def repeat(left_ms: int) -> PendingAnswer:
+            _LOG.debug("= told to go away by=%s, sending %s again", address, what)
+            return self._channel(address, what).start(prepared, what, left_ms)
+
+        return self._channel(address, what).start(prepared, what, timeout_ms, repeat)
 
     def call(
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
@@ -66,7 +72,7 @@ class Remoting:
         for channel in channels:
             channel.close()
 
-    def _channel(self, address: str) -> Channel:
+    def _channel(self, address: str, what: str) -> Channel:
         """The open channel to an address; a lock per address makes only one, and others go on."""
         with self._lock:
             connecting = self._connecting[address]
@@ -74,7 +80,10 @@ class Remoting:
             known = self._known(address)
             if known is not None:
                 return known
-            transport = self._connect(address)
+            try:
+                transport = self._connect(address)
+            except ConnectFailed as error:
+                raise ConnectFailed(address, f"{error.reason}, for {what}") from error
             return self._admit(Channel(address, transport, self._clock, self._on_request))
 
     def _known(self, address: str) -> Channel | None:

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import time
+from pathlib import Path
 from typing import Final
 
 # On Linux the plain monotonic clock stands still while the machine sleeps; leases do not.
@@ -31,6 +32,56 @@ class SystemClock:
 def fresh_client_id(role: str) -> str:
     """A client id nobody else has: who, where, which process, and eight random hex digits."""
     return f"{role}@{socket.gethostname()}#{os.getpid()}#{secrets.token_hex(4)}"
+
+
+def process_identity() -> str:
+    """Which process this is, so that another one on the same machine can tell when it is gone.
+
+    The boot, the namespace of process ids (containers have their own), the id, and the moment of
+    its start, because ids are used again. Empty where the system does not tell.
+    """
+    here, start = _process_space(), _started_at(os.getpid())
+    return f"{here} {os.getpid()} {start}" if here and start else ""
+
+
+def is_known_dead(identity: str) -> bool:
+    """Whether the process is certainly gone; False also means "cannot be known from here"."""
+    here, _, process = identity.rpartition(" ")[0].rpartition(" ")
+    start = identity.rpartition(" ")[2]
+    if not here or here != _process_space() or not process.isdigit():
+        return False
+    found = _started_at(int(process))
+    return found != start if found else not _exists(int(process))
+
+
+def _process_space() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 (the text, not a path)
+    except OSError:
+        return ""
+
+
+def _started_at(process: int) -> str:
+    """When a process began, in ticks since boot; empty if that cannot be seen."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    # The name in brackets may hold spaces: count from behind it. State is field 3, the start 22.
+    fields = stat.rpartition(")")[2].split()
+    return "ended" if fields[0] in "ZX" else fields[19]
+
+
+def _exists(process: int) -> bool:
+    """Whether there is a process of this id; /proc may hide those of other users."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 class UniqueIds:

@@ -7,9 +7,7 @@ itself and wait for the network outside of it.
 
 from __future__ import annotations
 
-import contextlib
 import select
-import socket
 import ssl
 import threading
 from collections.abc import Callable
@@ -19,7 +17,9 @@ from typing import Final
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net.transport import (
+    CONNECT_TIMEOUT_MS,
     Connect,
+    SocketGuard,
     Transport,
     open_socket,
     split_address,
@@ -57,10 +57,16 @@ def tls_connector(settings: TlsSettings) -> Connect:
         sock = open_socket(address)
         try:
             host, _ = split_address(address)
+            # One deadline for the whole handshake: a server that expects no TLS may stay silent.
+            sock.settimeout(CONNECT_TIMEOUT_MS / 1000)
             secure = context.wrap_socket(sock, server_hostname=host)
         except OSError as error:
             sock.close()
-            raise ConnectFailed(address, f"TLS was refused: {words(error)}") from error
+            raise ConnectFailed(
+                address,
+                f"TLS was refused: {words(error)} (whom we trust, the host name in the server's "
+                "certificate, or a server that speaks no TLS)",
+            ) from error
         return TlsTransport(address, secure)
 
     return connect
@@ -74,32 +80,35 @@ class TlsTransport:
         self._socket = sock
         self._socket.setblocking(False)
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._guard = SocketGuard(address, sock)
+        self._has_received = False
 
     def send_all(self, data: bytes) -> None:
         """Send every byte or raise ConnectionLost."""
         rest = memoryview(data)
         while rest:
-            sent = self._attempt(partial(self._socket.send, rest), "send")
+            with self._guard.use():
+                sent = self._attempt(partial(self._socket.send, rest), "send")
             rest = rest[sent:]
 
     def receive_into(self, buffer: bytearray) -> int:
         """Wait for bytes; 0 means that the peer closed."""
-        return self._attempt(partial(self._socket.recv_into, buffer), "receive")
+        with self._guard.use():
+            count = self._attempt(partial(self._socket.recv_into, buffer), "receive")
+        if count == 0 and not self._has_received:
+            raise self._lost("closed by the peer before it said anything")
+        self._has_received = True
+        return count
 
     def close(self) -> None:
         """Wake whoever waits for the network, then close."""
-        with self._lock:
-            self._is_closed = True
-            with contextlib.suppress(OSError):  # already disconnected is what we want
-                self._socket.shutdown(socket.SHUT_RDWR)
-            self._socket.close()
+        self._guard.close()
 
     def _attempt(self, call: Callable[[], int], what: str) -> int:
         while True:
             try:
                 with self._lock:
-                    self._ensure_open()
+                    self._guard.ensure_open()
                     return call()
             except ssl.SSLWantReadError:
                 event = select.POLLIN
@@ -108,23 +117,22 @@ class TlsTransport:
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 return self._ended(what)
             except OSError as error:
-                raise ConnectionLost(self._address, f"{what} failed: {words(error)}") from error
+                raise self._lost(f"{what} failed: {words(error)}") from error
             self._wait(event, what)
 
     def _ended(self, what: str) -> int:
         if what == "receive":
             return 0
-        raise ConnectionLost(self._address, "send failed: closed by the peer")
+        raise self._lost(f"{what} failed: closed by the peer")
+
+    def _lost(self, reason: str) -> ConnectionLost:
+        # With TLS 1.3 a server looks at our certificate when for us everything is settled.
+        hint = "" if self._has_received else "; does the server want a client certificate of ours?"
+        return ConnectionLost(self._address, reason + hint)
 
     def _wait(self, event: int, what: str) -> None:
         """Until the socket is ready; an idle connection is no error, a stuck send is."""
-        with self._lock:
-            self._ensure_open()
-            poll = select.poll()
-            poll.register(self._socket, event)
+        poll = select.poll()
+        poll.register(self._socket, event)
         if not poll.poll(_STALL_TIMEOUT_MS) and what == "send":
             raise ConnectionLost(self._address, f"send made no progress for {_STALL_TIMEOUT_MS} ms")
-
-    def _ensure_open(self) -> None:
-        if self._is_closed:
-            raise ConnectionLost(self._address, "closed by this client")

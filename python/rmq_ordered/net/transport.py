@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
+from collections.abc import Iterator
 from typing import Final, Protocol
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
@@ -33,35 +35,84 @@ class Connect(Protocol):
         """Open a stream to ``host:port`` or raise ConnectFailed."""
 
 
+class SocketGuard:
+    """Closes a socket when nobody is inside its calls any more. Thread-safe.
+
+    Shutting down wakes those who wait for the network. Closing has to wait until they have left: a
+    file descriptor that is free may be given to the next connection, and who still polls the old
+    one would then wait for the new one's bytes.
+    """
+
+    def __init__(self, address: str, sock: socket.socket) -> None:
+        self._address = address
+        self._socket = sock
+        self._lock = threading.Lock()
+        self._users = 0
+        self._is_closed = False
+
+    def ensure_open(self) -> None:
+        """Raise ConnectionLost after ``close``."""
+        if self._is_closed:
+            raise ConnectionLost(self._address, "closed by this client")
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        """Around every call of the socket; raises ConnectionLost after ``close``."""
+        with self._lock:
+            self.ensure_open()
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._close_if_unused()
+
+    def close(self) -> None:
+        """Wake whoever is inside a call; the last one out closes. Idempotent."""
+        with self._lock:
+            self._is_closed = True
+            with contextlib.suppress(OSError):  # already disconnected is what we want
+                # The plain socket's way: TLS has nothing to say to a peer that we give up.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+            self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        if self._is_closed and self._users == 0:
+            self._socket.close()
+
+
 class TcpTransport:
     """A blocking socket. One thread may receive while another sends."""
 
     def __init__(self, address: str, sock: socket.socket) -> None:
         self._address = address
         self._socket = sock
+        self._guard = SocketGuard(address, sock)
 
     def send_all(self, data: bytes) -> None:
         """Send every byte or raise ConnectionLost."""
-        try:
-            self._socket.sendall(data)
-        except OSError as error:
-            raise ConnectionLost(self._address, f"send failed: {words(error)}") from error
+        with self._guard.use():
+            try:
+                self._socket.sendall(data)
+            except OSError as error:
+                raise ConnectionLost(self._address, f"send failed: {words(error)}") from error
 
     def receive_into(self, buffer: bytearray) -> int:
         """Wait for bytes; an idle connection is not an error."""
-        while True:
-            try:
-                return self._socket.recv_into(buffer)
-            except TimeoutError:
-                continue
-            except OSError as error:
-                raise ConnectionLost(self._address, f"receive failed: {words(error)}") from error
+        with self._guard.use():
+            while True:
+                try:
+                    return self._socket.recv_into(buffer)
+                except TimeoutError:
+                    self._guard.ensure_open()
+                except OSError as error:
+                    reason = f"receive failed: {words(error)}"
+                    raise ConnectionLost(self._address, reason) from error
 
     def close(self) -> None:
-        """Shut down first: closing alone does not wake a thread that is blocked in recv."""
-        with contextlib.suppress(OSError):  # already disconnected is what we want
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        """Wake whoever waits for the network, then close."""
+        self._guard.close()
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -207,7 +207,9 @@ _OWNERSHIP: Final[Sequence[Option]] = (
     Option(
         "instanceId",
         "A stable name of this query. A new run with the same name takes the queues over from "
-        "the old one at once instead of waiting for its lease to end (embedded broker only).",
+        "the old one at once instead of waiting for its lease to end. On Apache RocketMQ, which "
+        "does not fence, it first waits 30 s unless it can see that the old run's process on this "
+        "machine is gone.",
         "a name without '#' and '@'",
         parse_instance,
     ),

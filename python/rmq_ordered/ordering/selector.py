@@ -1,18 +1,36 @@
-"""From a sharding key to a queue, exactly as Apache's ``SelectMessageQueueByHash`` does it in Java.
+"""From a sharding key to a queue, exactly as Java does it.
 
-The same key must land in the same queue whether a Java producer or this sink sends it, so the hash
-is Java's ``String.hashCode`` over UTF-16 code units, lone surrogates included.
+The same key must land in the same queue whether a Java producer or this sink sends it. ``hash`` is
+Apache's ``SelectMessageQueueByHash`` over ``String.hashCode`` (UTF-16 code units, lone surrogates
+included); ``consistent`` is what the RocketMQ 5 proxy does with a FIFO message group: Guava's
+``Hashing.consistentHash`` of the same hash code. ``rmq_ordered.columnar.routing`` does the same for
+whole columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 
 _MASK: Final = 0xFFFF_FFFF
 _SIGN: Final = 0x8000_0000
+_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
+# Of Guava's linear congruential generator (Hashing.LinearCongruentialGenerator).
+CONSISTENT_FACTOR: Final = 2_862_933_555_777_941_757
+CONSISTENT_SHIFT: Final = 33
+CONSISTENT_SCALE: Final = float(2**31)
+
+
+class Selector(StrEnum):
+    """How rows are given to queues."""
+
+    HASH = "hash"
+    CONSISTENT = "consistent"
+    QUEUE = "queue"
+    ROUND_ROBIN = "roundrobin"
 
 
 def java_string_hash(text: str) -> int:
@@ -34,6 +52,24 @@ def hash_index(key: str, count: int) -> int:
     return abs(java_string_hash(key)) % count
 
 
+def consistent_index(key: str, count: int) -> int:
+    """The index the RocketMQ 5 proxy picks for a message group among ``count`` queues."""
+    state = java_string_hash(key) & _MASK_64
+    candidate = 0
+    while True:
+        state = (state * CONSISTENT_FACTOR + 1) & _MASK_64
+        fraction = ((state >> CONSISTENT_SHIFT) + 1) / CONSISTENT_SCALE
+        following = int((candidate + 1) / fraction)
+        if following >= count:
+            return candidate
+        candidate = following
+
+
 def select_by_hash(queues: Sequence[T], key: str) -> T:
     """The queue of a key, from the list in RocketMQ's order."""
     return queues[hash_index(key, len(queues))]
+
+
+def select_consistently(queues: Sequence[T], key: str) -> T:
+    """The queue of a message group, from the list in RocketMQ's order."""
+    return queues[consistent_index(key, len(queues))]

@@ -1,17 +1,18 @@
 """One queue's sends in order: a batch leaves only when the one before it has landed.
 
-    READY --sent--> IN_FLIGHT --landed--> READY (next batch) ... --> DONE
-                        |
-                        +--failed, may be tried again--> BACKING_OFF --time--> READY (the same
-                        batch)
+    IDLE --add--> READY --take--> IN_FLIGHT --landed--> READY (next batch) or IDLE
+                                      |
+                                      +--failed, may be tried again--> BACKING_OFF
+                                              --time--> READY (the same batch)
 
-A batch is sent again in place, never overtaken. After a lost answer the outcome is unknown, so that
-a batch may be stored twice; the first copies are always in order.
+A batch is sent again in place, never overtaken. Whether a batch whose answer was lost is there
+already is not decided here but in ``rmq_ordered.ordering.stream``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
 
 from rmq_ordered.errors import LocalProtocolError, RmqOrderedError
@@ -23,12 +24,11 @@ _LONGEST_PAUSE_MS: Final = 1_000
 
 
 class QueueSequencer(Generic[B]):
-    """Not thread-safe; time is an argument."""
+    """Not thread-safe; time is an argument. Batches come in at one end as others leave."""
 
-    def __init__(self, batches: Iterator[B], patience_ms: int) -> None:
-        self._batches = batches
+    def __init__(self, patience_ms: int, batches: Iterable[B] = ()) -> None:
+        self._batches = deque(batches)
         self._patience_ms = patience_ms
-        self._current: B | None = next(batches, None)
         self._is_in_flight = False
         self._not_before_ms = 0
         self._pause_ms = _FIRST_PAUSE_MS
@@ -37,7 +37,7 @@ class QueueSequencer(Generic[B]):
     @property
     def is_done(self) -> bool:
         """Whether every batch has landed."""
-        return self._current is None
+        return not self._batches
 
     @property
     def is_in_flight(self) -> bool:
@@ -49,31 +49,46 @@ class QueueSequencer(Generic[B]):
         """When a batch that was refused may be sent again."""
         return self._not_before_ms
 
+    def add(self, batch: B) -> None:
+        """One more, after all others."""
+        self._batches.append(batch)
+
     def take(self, now_ms: int) -> B | None:
         """The batch to send now, or None while there is nothing to do."""
-        if self._current is None or self._is_in_flight or now_ms < self._not_before_ms:
+        if not self._batches or self._is_in_flight or now_ms < self._not_before_ms:
             return None
         self._is_in_flight = True
-        return self._current
+        return self._batches[0]
 
-    def landed(self) -> None:
-        """The batch in flight was stored."""
+    def landed(self) -> B:
+        """The batch in flight is stored; gives it back."""
         self._ensure_in_flight()
         self._is_in_flight = False
         self._pause_ms = _FIRST_PAUSE_MS
         self._first_failure_ms = None
-        self._current = next(self._batches, None)
+        return self._batches.popleft()
 
-    def failed(self, error: RmqOrderedError, now_ms: int) -> None:
-        """The batch in flight was not acknowledged; raises the error if that is final."""
+    def failed(self, error: RmqOrderedError, now_ms: int, *, at_least_ms: int = 0) -> None:
+        """The batch in flight was not acknowledged; raises the error if that is final.
+
+        Args:
+            error: why.
+            now_ms: the time.
+            at_least_ms: how long the batch must not be touched, however short the pause would be.
+        """
         self._ensure_in_flight()
         self._is_in_flight = False
         if self._first_failure_ms is None:
             self._first_failure_ms = now_ms
         if not error.retryable or now_ms - self._first_failure_ms >= self._patience_ms:
             raise error
-        self._not_before_ms = now_ms + self._pause_ms
+        self._not_before_ms = now_ms + max(self._pause_ms, at_least_ms)
         self._pause_ms = min(2 * self._pause_ms, _LONGEST_PAUSE_MS)
+
+    def begin_again(self, earlier: Iterable[B]) -> None:
+        """Everything from the first batch on once more; ``earlier`` are those that have left."""
+        self._is_in_flight = False
+        self._batches.extendleft(reversed(list(earlier)))
 
     def _ensure_in_flight(self) -> None:
         if not self._is_in_flight:

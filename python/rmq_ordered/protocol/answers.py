@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from rmq_ordered.errors import BrokerBusy, BrokerError
+from rmq_ordered.errors import AccessDenied, BrokerBusy, BrokerError, RemoteProtocolError
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 
+T = TypeVar("T")
 _BUSY: Final = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL})
 
 
 def refusal(response: RemotingCommand, address: str, what: str) -> BrokerError:
     """The error for a response whose code is not what the caller can use."""
-    error = BrokerBusy if response.code in _BUSY else BrokerError
+    error: type[BrokerError] = BrokerError
+    if response.code in _BUSY:
+        error = BrokerBusy
+    elif response.code == ResponseCode.NO_PERMISSION:
+        error = AccessDenied
     return error(address, what, response.code, response.remark)
 
 
@@ -22,3 +28,15 @@ def ensure_success(response: RemotingCommand, address: str, what: str) -> Remoti
     if response.code != ResponseCode.SUCCESS:
         raise refusal(response, address, what)
     return response
+
+
+def understood(
+    parse: Callable[[RemotingCommand, str], T], response: RemotingCommand, address: str, what: str
+) -> T:
+    """What a response means; when it cannot be read, the error names who answered what."""
+    try:
+        return parse(response, address)
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(
+            f"{address} answered {what} in an unknown way: {error}"
+        ) from error

@@ -1,7 +1,7 @@
 """One remoting connection without the socket: which requests are open, which answers are whose.
 
-Feed it the bytes that came, send the bytes it gives. It never blocks, and learns the time only as
-an argument. Not thread-safe: the owner serialises calls.
+Feed it the bytes that came, send the bytes it gives. It never blocks and knows no time: deadlines
+are the business of those who wait. Not thread-safe: the owner serialises calls.
 """
 
 from __future__ import annotations
@@ -49,22 +49,23 @@ class RemotingConnection:
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._decoder = FrameDecoder(max_frame_bytes)
-        self._in_flight: dict[int, int] = {}
+        self._in_flight: set[int] = set()
         self._next_opaque = 1
         self._has_wrapped = False
         self._is_closed = False
+        self._has_heard = False
 
     @property
     def in_flight(self) -> int:
         """How many requests wait for an answer."""
         return len(self._in_flight)
 
-    def send_request(self, command: RemotingCommand, deadline_ms: int) -> tuple[int, bytes]:
+    def send_request(self, command: RemotingCommand) -> tuple[int, bytes]:
         """Register a request; returns its opaque id and the bytes to send."""
         self._ensure_open()
         opaque = self._take_opaque()
         data = encode_command(replace(command, opaque=opaque))
-        self._in_flight[opaque] = deadline_ms
+        self._in_flight.add(opaque)
         return opaque, data
 
     def send_one_way(self, command: RemotingCommand) -> bytes:
@@ -79,6 +80,7 @@ class RemotingConnection:
         events: list[Event] = []
         for frame in self._decoder.receive_data(data):
             command = decode_command(frame)
+            self._has_heard = True
             event = self._answer(command) if command.is_response else RequestReceived(command)
             if event is not None:
                 events.append(event)
@@ -87,26 +89,23 @@ class RemotingConnection:
     def receive_eof(self) -> str:
         """The peer closed; returns the reason in words, for the errors of those who still wait."""
         self._is_closed = True
-        return "closed by the peer" if self._decoder.is_empty else "closed by the peer in mid-frame"
+        if not self._decoder.is_empty:
+            return "closed by the peer in mid-frame"
+        if self._has_heard:
+            return "closed by the peer"
+        # What a server does that wants TLS, or that is no RocketMQ at all.
+        return (
+            "closed by the peer before it said anything; check that this is the port of a RocketMQ "
+            "name server or broker, and whether it wants TLS"
+        )
 
     def forget(self, opaque: int) -> None:
         """The caller no longer waits for this answer; it is dropped if it comes late."""
-        self._in_flight.pop(opaque, None)
-
-    def overdue(self, now_ms: int) -> list[int]:
-        """Take out and return the requests whose deadline has passed."""
-        late = [opaque for opaque, deadline in self._in_flight.items() if deadline <= now_ms]
-        for opaque in late:
-            del self._in_flight[opaque]
-        return late
-
-    def next_deadline(self) -> int | None:
-        """The earliest deadline in flight."""
-        return min(self._in_flight.values(), default=None)
+        self._in_flight.discard(opaque)
 
     def _answer(self, command: RemotingCommand) -> ResponseReceived | None:
         if command.opaque in self._in_flight:
-            del self._in_flight[command.opaque]
+            self._in_flight.remove(command.opaque)
             return ResponseReceived(command.opaque, command)
         was_given = command.opaque > 0 and (self._has_wrapped or command.opaque < self._next_opaque)
         if not was_given:

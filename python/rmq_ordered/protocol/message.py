@@ -12,7 +12,7 @@ one after another without separators (big-endian; offsets are those of IPv4 host
     16      4     flag: the user's
     20      8     queueOffset
     28      8     physicalOffset: commit-log offset
-    36      4     sysFlag: compression, IPv6 hosts, transaction state
+    36      4     sysFlag: compression, IPv6 hosts, transaction state, inner batch
     40      8     bornTimestamp, ms
     48      4+4   bornHost: address, port (16+4 if sysFlag has 0x10)
     56      8     storeTimestamp, ms
@@ -26,7 +26,10 @@ one after another without separators (big-endian; offsets are those of IPv4 host
     ...     2     propertiesLen, signed
     ...     p     properties
 
-A message of a SEND_BATCH_MESSAGE body:
+A message of a batch: of a SEND_BATCH_MESSAGE body, and of the body of a stored record whose sysFlag
+has 0xC0 (topics with the attribute queue.type=BatchCQ keep a batch as one record). The messages of
+such a record have the queue offsets from the record's on; what they do not say themselves is the
+record's:
 
     0       4     totalSize
     4       4     magic, 0
@@ -45,6 +48,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 import zlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
@@ -62,7 +66,7 @@ MIN_RECORD_BYTES: Final = 91
 
 BORN_HOST_V6_FLAG: Final = 0x10
 STORE_HOST_V6_FLAG: Final = 0x20
-# Both bits: the body is itself a batch, stored as one record (topic attribute queue.type=BatchCQ).
+# Both bits: the body is itself a batch, stored as one record.
 INNER_BATCH_FLAGS: Final = 0xC0
 CRC_MASK: Final = 0x7FFF_FFFF
 
@@ -75,6 +79,8 @@ _TOPIC_LENGTH: Final = {MAGIC_V1: struct.Struct(">b"), MAGIC_V2: _I16}
 _QUEUE_ID_AT: Final = 12
 _QUEUE_OFFSET_AT: Final = 20
 _BATCH_HEAD: Final = struct.Struct(">iiiii")
+_MIN_INNER_BYTES: Final = 22
+_MAX_I64: Final = 2**63 - 1
 _MAX_V1_TOPIC_BYTES: Final = 127
 
 
@@ -83,13 +89,14 @@ def decode_message(
 ) -> tuple[Message, int]:
     """Decodes the record at a byte position.
 
-    ``sys_flag`` is given as stored, though the body is expanded.
+    ``sys_flag`` is given as stored, though the body is expanded. The body of an inner batch is the
+    batch; ``decode_messages`` unfolds it.
 
     Returns:
         The message and the position after it.
 
     Raises:
-        RemoteProtocolError: the record is malformed, an inner batch, or fails its checksum.
+        RemoteProtocolError: the record is malformed or fails its checksum.
     """
     record = _Record(data, position, broker_name)
     _, magic, crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag, born_ms = record.read(
@@ -97,8 +104,6 @@ def decode_message(
     )
     if magic not in _TOPIC_LENGTH:
         raise record.malformed("magic 0xDAA320A7 or 0xDAA320AB", f"0x{magic & 0xFFFFFFFF:08X}")
-    if sys_flag & INNER_BATCH_FLAGS == INNER_BATCH_FLAGS:
-        raise record.malformed("a single message", "an inner batch, which is not supported")
     born_host = record.read_host("bornHost", is_v6=bool(sys_flag & BORN_HOST_V6_FLAG))
     store_ms = record.read_number(_I64, "storeTimestamp")
     store_host = record.read_host("storeHost", is_v6=bool(sys_flag & STORE_HOST_V6_FLAG))
@@ -130,13 +135,85 @@ def decode_message(
 def decode_messages(
     body: bytes | memoryview, *, broker_name: str, verify_crc: bool = True
 ) -> Iterator[Message]:
-    """Decodes the records of an answer's body, in their order."""
+    """Decodes the messages of an answer's body, in their order; inner batches are unfolded.
+
+    Raises:
+        RemoteProtocolError: a record is malformed or fails its checksum, or an inner batch lies.
+    """
     position = 0
     while position < len(body):
+        start = position
         message, position = decode_message(
-            body, position, broker_name=broker_name, verify_crc=verify_crc
+            body, start, broker_name=broker_name, verify_crc=verify_crc
         )
-        yield message
+        if message.sys_flag & INNER_BATCH_FLAGS != INNER_BATCH_FLAGS:
+            yield message
+            continue
+        try:
+            inner = split_batch(message.body, message.queue_offset)
+        except RemoteProtocolError as error:
+            where = f"queue {message.queue.queue_id} of broker {broker_name}"
+            expected = "the messages of an inner batch"
+            raise malformed(body, start, where=where, expected=expected, found=error) from error
+        for one in inner:
+            yield replace(
+                message,
+                queue_offset=one.queue_offset,
+                body=one.body,
+                properties=decode_properties(one.properties),
+                flag=one.flag,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class InnerMessage:
+    """What a message of a stored batch has of its own; properties as they were sent."""
+
+    queue_offset: int
+    flag: int
+    body: bytes
+    properties: bytes
+
+
+def split_batch(batch: bytes, first_offset: int) -> list[InnerMessage]:
+    """Cuts the body of an inner batch into its messages, the first at a queue offset.
+
+    Raises:
+        RemoteProtocolError: there is no message, a length lies, or queue offsets overflow. The
+            sentence does not know the record; the caller adds it.
+    """
+    found: list[InnerMessage] = []
+    position = 0
+    while position < len(batch):
+        inner, position = _read_inner(batch, position, first_offset + len(found))
+        found.append(inner)
+    if not found:
+        raise RemoteProtocolError("a batch without a message")
+    if found[-1].queue_offset > _MAX_I64:
+        raise RemoteProtocolError(f"{len(found)} messages from queue offset {first_offset} on")
+    return found
+
+
+def _read_inner(batch: bytes, position: int, queue_offset: int) -> tuple[InnerMessage, int]:
+    remaining = len(batch) - position
+    if remaining < _MIN_INNER_BYTES:
+        raise RemoteProtocolError(f"{remaining} bytes where a message of a batch should begin")
+    total, _, _, flag, body_length = _BATCH_HEAD.unpack_from(batch, position)
+    if not 0 <= body_length <= remaining - _MIN_INNER_BYTES:
+        raise RemoteProtocolError(
+            f"bodyLen {body_length} where {remaining} bytes of the batch are left"
+        )
+    body_at = position + _BATCH_HEAD.size
+    properties_at = body_at + body_length + _I16.size
+    (length,) = _I16.unpack_from(batch, properties_at - _I16.size)
+    end = properties_at + length
+    if not properties_at <= end <= len(batch) or end != position + total:
+        raise RemoteProtocolError(
+            f"totalSize {total} and propertiesLen {length} where {remaining} bytes of the batch "
+            "are left"
+        )
+    body, properties = batch[body_at : body_at + body_length], batch[properties_at:end]
+    return InnerMessage(queue_offset, flag, body, properties), end
 
 
 def encode_message(message: Message, *, version: Literal[1, 2] | None = None) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Final
 
-from rmq_ordered.model import MessageQueue, SendResult
+from rmq_ordered.model import MessageQueue, QueueReceipt, SendResult
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.properties import encode_properties
@@ -22,6 +23,11 @@ STORED_CODES: Final = frozenset(
 )
 
 
+# The last one wins where a broker appends the header's properties to those of the records.
+_WAIT: Final = "WAIT\x01true\x02"
+_RECORD_HEAD: Final = struct.Struct(">iiiii")
+
+
 def send_request(
     queue: MessageQueue,
     body: bytes,
@@ -33,21 +39,35 @@ def send_request(
     sys_flag: int = 0,
 ) -> RemotingCommand:
     """SEND_MESSAGE_V2 of one message."""
-    fields = _header(queue, properties, producer_group, born_ms)
+    fields = _header(queue, encode_properties(properties).decode(), producer_group, born_ms)
     fields |= {"f": str(sys_flag), "h": str(flag), "m": "false"}
     return RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext_fields=fields, body=body)
 
 
+def send_record_request(
+    queue: MessageQueue, record: bytes, *, producer_group: str, born_ms: int, sys_flag: int = 0
+) -> RemotingCommand:
+    """SEND_MESSAGE_V2 of the only record of an encoded batch."""
+    _, _, _, flag, body_length = _RECORD_HEAD.unpack_from(record)
+    body_end = _RECORD_HEAD.size + body_length
+    properties = record[body_end + 2 :].decode() + _WAIT
+    fields = _header(queue, properties, producer_group, born_ms)
+    fields |= {"f": str(sys_flag), "h": str(flag), "m": "false"}
+    body = record[_RECORD_HEAD.size : body_end]
+    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext_fields=fields, body=body)
+
+
 def send_batch_request(
-    queue: MessageQueue, batch: bytes, *, producer_group: str, born_ms: int
+    queue: MessageQueue, batch: bytes, *, producer_group: str, born_ms: int, sys_flag: int = 0
 ) -> RemotingCommand:
     """SEND_BATCH_MESSAGE of an encoded batch.
 
-    The header's properties are appended to every record by the broker and the last one wins, so
-    they hold WAIT and nothing else.
+    Brokers before 5.5 append the header's properties to every record and the last one wins, so they
+    hold WAIT and nothing else. The system flag becomes that of every record (MessageExtEncoder):
+    either each body of the batch is compressed, or none.
     """
-    fields = _header(queue, {"WAIT": "true"}, producer_group, born_ms)
-    fields |= {"f": "0", "h": "0", "m": "true"}
+    fields = _header(queue, _WAIT, producer_group, born_ms)
+    fields |= {"f": str(sys_flag), "h": "0", "m": "true"}
     return RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, ext_fields=fields, body=batch)
 
 
@@ -58,8 +78,25 @@ def parse_send(response: RemotingCommand, queue: MessageQueue, count: int) -> Se
     return SendResult(landed, response.ext_int("queueOffset"), count, message_ids)
 
 
+def parse_receipt(response: RemotingCommand, queue: MessageQueue, count: int) -> QueueReceipt:
+    """What became of ``count`` messages of one request, from a response with a stored code.
+
+    The messages of a request lie together, unless some of them were there before: then only the
+    stream's last offset, which is not looked at here, tells where the last one is.
+    """
+    duplicates = response.ext_int("landed") if "landed" in (response.ext_fields or {}) else 0
+    first = response.ext_int("queueOffset")
+    return QueueReceipt(
+        MessageQueue(queue.topic, queue.broker_name, response.ext_int("queueId")),
+        count=count - duplicates,
+        duplicates=duplicates,
+        first_offset=first if first >= 0 else None,
+        last_offset=first + count - 1 if duplicates == 0 else None,
+    )
+
+
 def _header(
-    queue: MessageQueue, properties: Mapping[str, str], producer_group: str, born_ms: int
+    queue: MessageQueue, properties: str, producer_group: str, born_ms: int
 ) -> dict[str, str]:
     return {
         "a": producer_group,
@@ -68,7 +105,7 @@ def _header(
         "d": "4",
         "e": str(queue.queue_id),
         "g": str(born_ms),
-        "i": encode_properties(properties).decode(),
+        "i": properties,
         "j": "0",
         "k": "false",
         "n": queue.broker_name,

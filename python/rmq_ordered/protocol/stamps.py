@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
+from rmq_ordered.model import LandedStamp, MessageQueue, SendStream
+from rmq_ordered.protocol.codes import RequestCode
+from rmq_ordered.protocol.command import RemotingCommand
 
 STAMP_PROPERTY: Final = "RMQO_STAMP"
 # Eighteen digits fit a signed 64-bit number with room to count on.
@@ -22,6 +25,8 @@ _SINK: Final = "[A-Za-z0-9_.-]{1,64}"
 _STAMP: Final = re.compile(f"({_SINK})/{_NUMBER}/{_NUMBER}/{_NUMBER}/([0-9a-f]{{16}})", re.ASCII)
 _LARGEST_NUMBER: Final = 10**18 - 1
 _LARGEST_DIGEST: Final = 2**64 - 1
+# What is left of a sink's name when the stamps of a resent batch add a number to it.
+MAX_SINK_CHARACTERS: Final = 58
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +80,56 @@ def parse_stamp(text: str) -> SendStamp:
         )
     sink, batch, partition, sequence, digest = match.groups()
     return SendStamp(sink, int(batch), int(partition), int(sequence), int(digest, 16))
+
+
+def stamp_prefix(stream: SendStream) -> str:
+    """Everything of a stream's stamps before the sequence.
+
+    Raises:
+        LocalProtocolError: a broker would refuse it.
+    """
+    whole = format_stamp(SendStamp(stream.sink, stream.batch, stream.partition, 0, 0))
+    return whole[: -len("0/0000000000000000")]
+
+
+def stamp_pattern(stream: SendStream) -> str:
+    """A regular expression for stamps of this sink and partition, whatever the batch.
+
+    Its groups are ``batch``, ``sequence`` and ``digest``; it can be used on whole columns.
+    """
+    sink = stream.sink.replace(".", "[.]")
+    return (
+        f"^{sink}/(?P<batch>[0-9]{{1,18}})/{stream.partition}/(?P<sequence>[0-9]{{1,18}})"
+        "/(?P<digest>[0-9a-f]{16})$"
+    )
+
+
+def send_stream_request(queue: MessageQueue, stream: SendStream) -> RemotingCommand:
+    """GET_SEND_STREAM: what is the last message of this sink and partition in the queue?"""
+    fields = {
+        "topic": queue.topic,
+        "queueId": str(queue.queue_id),
+        "sink": stream.sink,
+        "partition": str(stream.partition),
+    }
+    return RemotingCommand(RequestCode.GET_SEND_STREAM, ext_fields=fields)
+
+
+def parse_landed(response: RemotingCommand) -> LandedStamp | None:
+    """The last message of the stream, if the answer tells it.
+
+    Raises:
+        RemoteProtocolError: it tells only half, or the digest is none.
+    """
+    fields = response.ext_fields or {}
+    if "lastSequence" not in fields:
+        return None
+    digest = response.ext("lastDigest")
+    if re.fullmatch("[0-9a-f]{16}", digest, re.ASCII) is None:
+        raise RemoteProtocolError(f"a digest has 16 hexadecimal digits, found {digest[:40]!r}")
+    return LandedStamp(
+        batch=response.ext_int("lastBatch"),
+        sequence=response.ext_int("lastSequence"),
+        digest=int(digest, 16),
+        queue_offset=response.ext_int("lastOffset"),
+    )

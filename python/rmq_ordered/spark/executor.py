@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.reader import QueueReader, ReadPlan
 from rmq_ordered.columnar import DecodeOptions
-from rmq_ordered.errors import OffsetOutOfRange
+from rmq_ordered.errors import OffsetOutOfRange, QueueGap
 from rmq_ordered.model import QueueRange
 from rmq_ordered.options import SourceOptions
 from rmq_ordered.spark.connect import open_client
@@ -31,49 +31,70 @@ def read_partition(
     """The rows of a partition as Arrow batches; opens its own connection and closes it."""
     if not isinstance(partition, QueuePartition):
         raise TypeError(f"expected a QueuePartition, found {type(partition).__name__}")
-    decode = DecodeOptions(
-        key_from=options.rows.key_property, include_properties=options.rows.include_properties
-    )
+    witness = partition.witness
     with open_client(options.connection) as client:
         rows = RowMaker(client, options, schema)
-        _check(client, partition.witness)
-        for batch in _read(QueueReader(client, decode), partition.plan, options):
+        decode = DecodeOptions(
+            key_from=options.rows.key_property,
+            include_properties=options.rows.include_properties,
+            collect_errors=rows.collects_errors,
+        )
+        reading = _Reading(QueueReader(client, decode), lambda: _check(client, witness))
+        reads = reading.whole if options.fail_on_data_loss else reading.remains
+        _check(client, witness)
+        for batch in reads(partition.plan):
             made = rows.make(batch, partition.plan)
             if made.num_rows:
                 yield made
-        _check(client, partition.witness)
+        _check(client, witness)
 
 
-def _read(reader: QueueReader, plan: ReadPlan, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """The range; where messages expired since it was planned, fail or go on with the next."""
-    position = plan.range.start
-    while True:
-        try:
-            for batch in reader.read(plan):
-                position = batch.column("offset")[-1].as_py() + 1
-                yield batch
-        except OffsetOutOfRange as error:
-            if options.fail_on_data_loss:
-                raise
-            plan = _after_loss(plan, max(position, error.asked), error)
+class _Reading:
+    """Reads ranges; ``recheck`` is called now and then, and raises when it must not go on."""
+
+    def __init__(self, reader: QueueReader, recheck: Callable[[], None]) -> None:
+        self._reader = reader
+        self._recheck = recheck
+
+    def whole(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+        """The range; messages that are gone are an error."""
+        return self._reader.read(plan, recheck=self._recheck)
+
+    def remains(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+        """What is left of the range; messages that are gone are counted in the log."""
+        end = plan.range.end
+        while plan.range.start < end:
             position = plan.range.start
-        else:
-            return
+            try:
+                for batch in self.whole(plan):
+                    position = batch.column("offset")[-1].as_py() + 1
+                    yield batch
+            except OffsetOutOfRange as error:
+                position = max(position, error.asked)
+                found = min(error.minimum, end) if position < error.minimum else end
+            except QueueGap as error:
+                if error.found <= error.expected:
+                    raise  # not a hole: offsets that go back cannot be trusted
+                yield from self.whole(_part(plan, position, error.expected))
+                position, found = error.expected, min(error.found, end)
+            else:
+                return
+            _log_skipped(plan, position, found)
+            plan = _part(plan, found, end)
 
 
-def _after_loss(plan: ReadPlan, position: int, error: OffsetOutOfRange) -> ReadPlan:
-    """The plan without what is gone: nothing is left when the queue ends before the range."""
-    queue, end = plan.range.queue, plan.range.end
-    is_expired = position < error.minimum
-    found = min(error.minimum, end) if is_expired else end
+def _part(plan: ReadPlan, start: int, end: int) -> ReadPlan:
+    return replace(plan, range=QueueRange(plan.range.queue, start, end))
+
+
+def _log_skipped(plan: ReadPlan, start: int, end: int) -> None:
     _LOG.warning(
         "skipped count=%s queue=%s from=%s to=%s: gone since the batch was planned",
-        found - position,
-        queue,
-        position,
-        found,
+        end - start,
+        plan.range.queue,
+        start,
+        end,
     )
-    return replace(plan, range=QueueRange(queue, found, end))
 
 
 def _check(client: Client, witness: Witness | None) -> None:

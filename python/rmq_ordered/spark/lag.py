@@ -129,11 +129,9 @@ class OffsetCommitListener(_SourceListener):
         if self._client is None:
             self._client = open_client(self._options.connection)
         broker = self._client.broker
-        leases = self._leases(self._client)
-        for queue, position in sorted(positions.items()):
-            committed = broker.committed_offset(self._group, queue)
-            if committed is None or committed < position:
-                broker.commit_offset(self._group, queue, position, lease=leases.get(queue))
+        committed = broker.committed_offsets(self._group, sorted(positions))
+        ahead = {q: p for q, p in positions.items() if p > (committed[q] or 0)}
+        broker.commit_offsets(self._group, ahead, leases=self._leases(self._client))
 
     def _leases(self, client: Client) -> dict[MessageQueue, QueueLease]:
         """The source's own leases: under their epochs the broker lets no offset go back."""

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
-from rmq_ordered.client.leases import LeaseKeeper, release_predecessors
-from rmq_ordered.client.reader import ANONYMOUS_GROUP, ReadPlan
+from rmq_ordered.client.instances import InstanceRun
+from rmq_ordered.client.leases import LeaseKeeper
+from rmq_ordered.client.reader import (
+    ALL_MESSAGES,
+    ANONYMOUS_GROUP,
+    SQL92_EXPRESSION,
+    TAG_EXPRESSION,
+    ReadPlan,
+)
 from rmq_ordered.client.retry import retry_until
-from rmq_ordered.errors import BrokerError, QueueLeaseLost
+from rmq_ordered.errors import QueueLeaseLost
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions
-from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.partition import QueuePartition, Witness
 from rmq_ordered.spark.positions import LossPolicy, Places
@@ -39,6 +46,7 @@ class SourceRun:
         self.losses = LossPolicy(fails=options.fail_on_data_loss)
         self._places = Places(self.client, self.group, self.losses)
         self._keeper: LeaseKeeper | None = None
+        self._run: InstanceRun | None = None
         self._expected: dict[MessageQueue, int | None] = {}
 
     @property
@@ -48,7 +56,13 @@ class SourceRun:
 
     def spans(self) -> dict[MessageQueue, OffsetSpan]:
         """What the brokers hold of every queue now; one request per broker and topic."""
-        return self.subscription.spans()
+        spans = self.subscription.spans()
+        if self.losses.fails:
+            # A queue of ours is not there: say that its broker is away before it looks like lost
+            # data.
+            for topic in {queue.topic for queue in self._expected.keys() - spans.keys()}:
+                self.client.routes.ensure_complete(topic)
+        return spans
 
     def own(self, queues: Iterable[MessageQueue]) -> None:
         """Own these queues for the group, or raise; with ``leaseMode=none`` do nothing."""
@@ -56,11 +70,12 @@ class SourceRun:
             return
         new = [queue for queue in sorted(queues) if queue not in self._expected]
         if self._keeper is None:
-            self._keeper = self._register(new)
+            self._keeper = self._register()
         if new:
             self._keeper.acquire(new, self._options.lease_timeout_ms)
-            for queue in new:
-                self._expected[queue] = self.client.broker.committed_offset(self.group, queue)
+            if self._run is not None:
+                self._run.forget_earlier()
+            self._expected |= self.client.broker.committed_offsets(self.group, new)
         self._keeper.ensure_held()
 
     def starting_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
@@ -103,11 +118,14 @@ class SourceRun:
         """Commit finished offsets for the group; never moves one back, never without the lease."""
         if self._keeper is None:
             return
+        progress: Positions = {}
         for queue, position in sorted(positions.items()):
             committed = self._expected.get(queue)
             if queue in self._expected and (committed is None or position > committed):
-                self._commit_one(self._keeper, queue, position)
-                self._expected[queue] = position
+                progress[queue] = position
+        if progress:
+            self._commit_all(self._keeper, progress)
+            self._expected |= progress
 
     def partitions(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> list[QueuePartition]:
         """One partition per queue with something to read, each carrying its lease."""
@@ -122,9 +140,11 @@ class SourceRun:
         self._expected.clear()
         if keeper is not None:
             keeper.release()
+        if self._run is not None:
+            self._run.leave()
         self.client.close()
 
-    def _register(self, queues: list[MessageQueue]) -> LeaseKeeper:
+    def _register(self) -> LeaseKeeper:
         """Make the group known (so that mqadmin sees it) without staying a member of it."""
         broker, topics = self.client.broker, self.subscription.topics()
         instance = self._options.instance_id
@@ -138,43 +158,60 @@ class SourceRun:
             _LOG.warning(
                 "group=%s has other members, which compete for its queues: %s", self.group, others
             )
-        if instance is not None:
-            self._take_over(instance, queues)
-        return LeaseKeeper(broker, self.client.clock, self.group, client_id)
+        if instance is None:
+            return LeaseKeeper(broker, self.client.clock, self.group, client_id)
+        # Recorded before the first lock, so that the next run knows as whom it may unlock.
+        self._run = InstanceRun(self.client.kv, self.group, instance)
+        self._run.enter(client_id)
+        return LeaseKeeper(
+            broker,
+            self.client.clock,
+            self.group,
+            client_id,
+            predecessors=self._run.predecessors(),
+            announce=self._run.enter,
+        )
 
-    def _take_over(self, instance: str, queues: list[MessageQueue]) -> None:
-        try:
-            release_predecessors(self.client.broker, self.group, instance, queues)
-        except BrokerError as error:
-            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-            _LOG.warning(
-                "instanceId=%s has no effect here, a dead run is waited for: %s", instance, error
-            )
-
-    def _commit_one(self, keeper: LeaseKeeper, queue: MessageQueue, position: int) -> None:
-        lease = keeper.lease(queue)
-        expected = self._expected[queue]
+    def _commit_all(self, keeper: LeaseKeeper, positions: Positions) -> None:
+        """Commit in one go, again and again until all have landed or patience ends."""
+        leases = {queue: keeper.lease(queue) for queue in positions}
 
         def attempt() -> None:
-            if lease.epoch is None:
-                found = self.client.broker.committed_offset(self.group, queue)
-                if found == position:
-                    return
-                ensure_witness(Witness(lease, expected), found)
-            self.client.broker.commit_offset(self.group, queue, position, lease=lease)
+            unfenced = [queue for queue, lease in leases.items() if lease.epoch is None]
+            found = self.client.broker.committed_offsets(self.group, unfenced)
+            # What an earlier attempt has left there is ours and need not be sent again.
+            landed = {queue for queue in unfenced if found[queue] == positions[queue]}
+            for queue in found.keys() - landed:
+                ensure_witness(Witness(leases[queue], self._expected[queue]), found[queue])
+            rest = {queue: at for queue, at in positions.items() if queue not in landed}
+            self.client.broker.commit_offsets(self.group, rest, leases=leases)
 
         deadline_ms = self.client.clock.monotonic_ms() + _COMMIT_PATIENCE_MS
         retry_until(self.client.clock, deadline_ms, attempt)
 
     def _partition(self, queue_range: QueueRange) -> QueuePartition:
         queue = queue_range.queue
-        features = self.client.routes.features(queue.topic)
+        expression, kind = self._filter()
+        plan = ReadPlan(
+            queue_range,
+            self.group,
+            None,
+            self.client.routes.features(queue.topic),
+            expression,
+            kind,
+        )
         if self._keeper is None:
-            return QueuePartition(ReadPlan(queue_range, self.group, None, features))
+            return QueuePartition(plan)
         lease = self._keeper.lease(queue)
         witness = Witness(lease, self._expected[queue]) if lease.epoch is None else None
-        return QueuePartition(ReadPlan(queue_range, self.group, lease, features), witness)
+        return QueuePartition(replace(plan, lease=lease), witness)
+
+    def _filter(self) -> tuple[str, str]:
+        """The expression that the broker filters by, and what kind it is."""
+        if self._options.sql92 is not None:
+            return self._options.sql92, SQL92_EXPRESSION
+        tags = self._options.tags
+        return ALL_MESSAGES if tags is None else " || ".join(tags), TAG_EXPRESSION
 
 
 def ensure_witness(witness: Witness, found: int | None) -> None:

@@ -68,9 +68,10 @@ class Places:
         self, boundary: Boundary, spans: Mapping[MessageQueue, OffsetSpan], option: str
     ) -> Positions:
         """The boundary's place in every one of these queues; ``option`` names it in errors."""
-        committed = self._committed(boundary, spans)
+        unnamed = [queue for queue in sorted(spans) if queue not in boundary.offsets]
+        asked = self._ask(boundary, unnamed, spans, option)
         return {
-            queue: self._resolve_one(boundary, queue, span, committed.get(queue), option)
+            queue: self._resolve_one(boundary, queue, span, asked.get(queue))
             for queue, span in spans.items()
         }
 
@@ -85,28 +86,28 @@ class Places:
                     f"{next(iter(sorted(spans)), 'none')}"
                 )  # fmt: skip
 
-    def _committed(
-        self, boundary: Boundary, spans: Mapping[MessageQueue, OffsetSpan]
-    ) -> dict[MessageQueue, int | None]:
-        if boundary.position is not StartPosition.GROUP:
-            return {}
-        return {q: self._client.broker.committed_offset(self._group, q) for q in spans}
-
-    def _resolve_one(
+    def _ask(
         self,
         boundary: Boundary,
-        queue: MessageQueue,
-        span: OffsetSpan,
-        committed: int | None,
+        queues: list[MessageQueue],
+        spans: Mapping[MessageQueue, OffsetSpan],
         option: str,
+    ) -> dict[MessageQueue, int | None]:
+        """What the brokers know of the boundary, all queues at once."""
+        if boundary.timestamp_ms is not None:
+            return dict(self._at(boundary, boundary.timestamp_ms, queues, spans, option))
+        if boundary.position is StartPosition.GROUP:
+            return self._client.broker.committed_offsets(self._group, queues)
+        return {}
+
+    def _resolve_one(
+        self, boundary: Boundary, queue: MessageQueue, span: OffsetSpan, asked: int | None
     ) -> int:
         named = boundary.offsets.get(queue)
         if named is not None:
             return self._named(queue, span, named)
-        if boundary.timestamp_ms is not None:
-            return self._at(boundary, boundary.timestamp_ms, queue, span, option)
-        if committed is not None:
-            return self._losses.settle(queue, committed, span)
+        if asked is not None:
+            return self._losses.settle(queue, asked, span)
         position = boundary.position
         if position is None or position is StartPosition.GROUP:
             position = boundary.fallback
@@ -123,19 +124,21 @@ class Places:
         self,
         boundary: Boundary,
         timestamp_ms: int,
-        queue: MessageQueue,
-        span: OffsetSpan,
+        queues: list[MessageQueue],
+        spans: Mapping[MessageQueue, OffsetSpan],
         option: str,
-    ) -> int:
+    ) -> Positions:
         now_ms = self._client.clock.wall_ms()
         if timestamp_ms > now_ms:
             raise OptionError(option, timestamp_ms, f"a time that has passed; it is {now_ms} now")
-        found = self._client.broker.offset_at(queue, timestamp_ms)
-        if found >= span.maximum and boundary.on_no_match is NoMatch.ERROR:
-            raise OptionError(
-                option,
-                timestamp_ms,
-                f"a time at or after which {queue} has a message (its last one was stored at "
-                f"{span.last_stored_ms}), or {option}NoMatch=latest",
-            )
-        return min(max(found, span.minimum), span.maximum)
+        found = self._client.broker.offsets_at(queues, timestamp_ms)
+        for queue, at in found.items():
+            span = spans[queue]
+            if at >= span.maximum and boundary.on_no_match is NoMatch.ERROR:
+                raise OptionError(
+                    option,
+                    timestamp_ms,
+                    f"a time at or after which {queue} has a message (its last one was stored at "
+                    f"{span.last_stored_ms}), or {option}NoMatch=latest",
+                )
+        return {q: min(max(at, spans[q].minimum), spans[q].maximum) for q, at in found.items()}

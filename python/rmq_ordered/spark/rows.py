@@ -7,9 +7,9 @@ from typing import Final
 from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructType
 
 from rmq_ordered.columnar import MESSAGE_COLUMNS, PROPERTIES_COLUMN
+from rmq_ordered.columnar.schema import ERROR_COLUMN
 from rmq_ordered.errors import OptionError
 from rmq_ordered.options import DecodeErrors, RowOptions, ValueFormat
-from rmq_ordered.spark.poison import ERROR_COLUMN
 
 _SOURCE_COLUMNS: Final = (
     "key string, value {value}, topic string, broker string, queue int, offset bigint, "

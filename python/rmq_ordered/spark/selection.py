@@ -52,9 +52,7 @@ class Subscription:
 
     def spans(self) -> dict[MessageQueue, OffsetSpan]:
         """What the brokers hold of every queue now; one request per broker and topic."""
-        spans: dict[MessageQueue, OffsetSpan] = {}
-        for topic in self.topics():
-            spans |= self._waiting(lambda t=topic: self._readable_spans(t))  # type: ignore[misc]
+        spans = self._waiting(self._readable_spans)
         if not self._selection.queues:
             return spans
         for queue in self._selection.queues:
@@ -68,9 +66,10 @@ class Subscription:
         for topic in self.topics():
             self._client.routes.ensure_complete(topic)
 
-    def _readable_spans(self, topic: str) -> dict[MessageQueue, OffsetSpan]:
-        spans = self._client.broker.topic_stats(topic)
-        if not spans:
+    def _readable_spans(self) -> dict[MessageQueue, OffsetSpan]:
+        topics = self.topics()
+        spans = self._client.broker.topics_stats(topics)
+        for topic in sorted(set(topics) - {queue.topic for queue in spans}):
             raise BrokerError(
                 self._client.routes.name_servers,
                 f"reading topic {topic}",

@@ -13,13 +13,19 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 
 from rmq_ordered.clock import Clock
-from rmq_ordered.model import LockAnswer, MessageQueue
+from rmq_ordered.model import LockAnswer, MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.bodies import encode_json, objects, queue_from_json, queue_to_json
-from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
+from rmq_ordered.protocol.codes import (
+    FEATURE_IDEMPOTENT_SEND,
+    FEATURE_LEASE_EPOCH,
+    RequestCode,
+    ResponseCode,
+)
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.properties import decode_properties
 from rmq_ordered.testing.locks import LOCK_LIFETIME_MS, LockTable
 from rmq_ordered.testing.storage import StoredQueue, split_batch
+from rmq_ordered.testing.streams import StreamTable, landed_fields
 
 _OK = RemotingCommand(ResponseCode.SUCCESS)
 
@@ -28,9 +34,11 @@ class BrokerDouble:
     """One master. Give ``serve`` to ``ScriptedNetwork.listen``.
 
     Attributes:
-        features: what the broker announces; with ``leaseEpoch`` it fences pulls and commits.
+        features: what the broker announces; with ``leaseEpoch`` it fences pulls and commits, with
+            ``idempotentSend`` it recognises stamped sends.
         pull_caps: how many messages each successive pull may return.
         is_matching: which queue offsets pass the broker's filter.
+        filter_scan: how many offsets a pull looks at while it has not enough that match.
     """
 
     def __init__(
@@ -49,10 +57,12 @@ class BrokerDouble:
         self.permissions: dict[str, int] = {}
         self.queues: dict[MessageQueue, StoredQueue] = {}
         self.locks = LockTable()
+        self.streams = StreamTable()
         self.committed: dict[tuple[str, MessageQueue], int] = {}
         self.members: dict[str, set[str]] = {}
         self.pull_caps: Iterator[int] = repeat(32)
         self.is_matching: Callable[[int], bool] = lambda _: True
+        self.filter_scan = 0
         self._handlers: dict[int, Callable[[RemotingCommand], RemotingCommand]] = {
             RequestCode.PULL_MESSAGE: self._pull,
             RequestCode.SEND_MESSAGE_V2: self._send,
@@ -66,11 +76,13 @@ class BrokerDouble:
             RequestCode.LOCK_BATCH_MQ: self._lock,
             RequestCode.UNLOCK_BATCH_MQ: self._unlock,
             RequestCode.GET_QUEUE_LEASES: self._leases,
+            RequestCode.GET_SEND_STREAM: self._send_stream,
             RequestCode.UPDATE_AND_CREATE_TOPIC: self._create_topic,
             RequestCode.DELETE_TOPIC_IN_BROKER: self._delete_topic,
             RequestCode.HEART_BEAT: self._heartbeat,
             RequestCode.UNREGISTER_CLIENT: self._unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._member_list,
+            RequestCode.CHECK_CLIENT_CONFIG: lambda _: _OK,
         }
 
     # For the test
@@ -87,7 +99,7 @@ class BrokerDouble:
         """Append messages whose bodies are their queue offsets."""
         stored = self.queues[queue]
         for _ in range(count):
-            stored.append(str(stored.maximum).encode(), {}, self.clock.wall_ms())
+            stored.append(OutgoingMessage(str(stored.maximum).encode()), self.clock.wall_ms())
 
     def serve(self, request: RemotingCommand) -> RemotingCommand:
         """Answer one request."""
@@ -109,9 +121,13 @@ class BrokerDouble:
         if asked == stored.maximum:
             return self._pulled(stored, ResponseCode.PULL_NOT_FOUND, asked)
         count = min(request.ext_int("maxMsgNums"), next(self.pull_caps))
-        end = min(asked + count, stored.maximum)
-        records = zip(range(asked, end), stored.records(asked, end), strict=True)
-        body = b"".join(record for offset, record in records if self.is_matching(offset))
+        end = min(asked + max(count, self.filter_scan), stored.maximum)
+        matching = [offset for offset in range(asked, end) if self.is_matching(offset)]
+        if len(matching) > count:
+            end = matching[count]
+        body = b"".join(
+            record for offset in matching[:count] for record in stored.records(offset, offset + 1)
+        )
         code = ResponseCode.SUCCESS if body else ResponseCode.PULL_RETRY_IMMEDIATELY
         return self._pulled(stored, code, end, body)
 
@@ -127,18 +143,41 @@ class BrokerDouble:
         return RemotingCommand(code, ext_fields=fields, body=body)
 
     def _send(self, request: RemotingCommand) -> RemotingCommand:
-        stored = self._target(request)
         properties = decode_properties(request.ext("i").encode())
-        first = stored.append(request.body, properties, self.clock.wall_ms())
-        return _sent(stored, first, 1)
+        return self._store(
+            request, [OutgoingMessage(request.body, properties, request.ext_int("h"))]
+        )
 
     def _send_batch(self, request: RemotingCommand) -> RemotingCommand:
+        return self._store(request, split_batch(request.body))
+
+    def _store(self, request: RemotingCommand, batch: list[OutgoingMessage]) -> RemotingCommand:
         stored = self._target(request)
-        first = stored.maximum
-        batch = split_batch(request.body)
-        for message in batch:
-            stored.append(message.body, message.properties, self.clock.wall_ms())
-        return _sent(stored, first, len(batch))
+        if stored.queue.queue_id >= self.topics.get(stored.queue.topic, 0):
+            return RemotingCommand(ResponseCode.INVALID_PARAMETER, remark="no such queue")
+        is_judged = FEATURE_IDEMPOTENT_SEND in self.features
+        stamped = self.streams.judge(stored.queue, batch) if is_judged else None
+        if isinstance(stamped, RemotingCommand):
+            return stamped
+        first, sys_flag = stored.maximum, request.ext_int("f")
+        landed = stamped.landed if stamped is not None else 0
+        for message in batch[landed:]:
+            stored.append(message, self.clock.wall_ms(), sys_flag)
+        if stamped is None:
+            return _sent(stored, first, len(batch))
+        # Like the real one, it does not remember where everything lies.
+        sent = _sent(stored, -1 if landed else first, len(batch))
+        fields = self.streams.landed(stamped, stored.maximum - 1)
+        return RemotingCommand(sent.code, ext_fields={**(sent.ext_fields or {}), **fields})
+
+    def _send_stream(self, request: RemotingCommand) -> RemotingCommand:
+        if FEATURE_IDEMPOTENT_SEND not in self.features:
+            return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        queue = self._queue(request).queue
+        last = self.streams.last.get((queue, request.ext("sink"), request.ext_int("partition")))
+        if last is None:
+            return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, remark="no such stream")
+        return RemotingCommand(ResponseCode.SUCCESS, ext_fields=landed_fields(last))
 
     # Offsets and groups
 

@@ -14,13 +14,15 @@ from rmq_ordered.testing.broker import BrokerDouble
 class NameServerDouble:
     """Give ``serve`` to ``ScriptedNetwork.listen``.
 
-    ``order_confs`` is RocketMQ's ORDER_TOPIC_CONFIG: topic to ``broker:queues;...``.
+    ``order_confs`` is RocketMQ's ORDER_TOPIC_CONFIG: topic to ``broker:queues;...``. ``kv`` is the
+    rest of the key-value configuration, by namespace.
     """
 
     def __init__(self, brokers: Sequence[BrokerDouble]) -> None:
         self.brokers = list(brokers)
         self.order_confs: dict[str, str] = {}
         self.forgotten: list[str] = []
+        self.kv: dict[str, dict[str, str]] = {}
 
     def serve(self, request: RemotingCommand) -> RemotingCommand:
         """Answer one request."""
@@ -37,6 +39,23 @@ class NameServerDouble:
             case RequestCode.DELETE_TOPIC_IN_NAMESRV:
                 self.forgotten.append(request.ext("topic"))
                 return RemotingCommand(ResponseCode.SUCCESS)
+            case _:
+                return self._serve_kv(request)
+
+    def _serve_kv(self, request: RemotingCommand) -> RemotingCommand:
+        match request.code:
+            case RequestCode.PUT_KV_CONFIG:
+                space = self.kv.setdefault(request.ext("namespace"), {})
+                space[request.ext("key")] = request.ext("value")
+                return RemotingCommand(ResponseCode.SUCCESS)
+            case RequestCode.DELETE_KV_CONFIG:
+                self.kv.get(request.ext("namespace"), {}).pop(request.ext("key"), None)
+                return RemotingCommand(ResponseCode.SUCCESS)
+            case RequestCode.GET_KVLIST_BY_NAMESPACE:
+                table = self.kv.get(request.ext("namespace"))
+                if not table:
+                    return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, remark="no config item")
+                return RemotingCommand(ResponseCode.SUCCESS, body=encode_json({"table": table}))
             case _:
                 return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 

@@ -67,10 +67,15 @@ class ScriptedNetwork:
         with self._lock:
             self._faults += [_Armed(code, None)] * after + [_Armed(code, fault)] * times
 
-    def take_down(self, address: str) -> None:
-        """Refuse new connections to an address and break the open ones."""
+    def refuse(self, address: str) -> None:
+        """Refuse new connections to an address; the open ones go on."""
         with self._lock:
             self._down.add(address)
+
+    def take_down(self, address: str) -> None:
+        """Refuse new connections to an address and break the open ones."""
+        self.refuse(address)
+        with self._lock:
             open_streams = [stream for stream in self.transports if stream.address == address]
         for stream in open_streams:
             stream.fail("the server is down")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rmq_ordered.model import Message, MessageQueue, OutgoingMessage
+from rmq_ordered.protocol.compression import expand_body
 from rmq_ordered.protocol.message import encode_message
 from rmq_ordered.protocol.properties import decode_properties
 
@@ -26,7 +27,7 @@ class StoredQueue:
         """The offset that the next message will get."""
         return len(self.messages)
 
-    def append(self, body: bytes, properties: Mapping[str, str], now_ms: int) -> int:
+    def append(self, message: OutgoingMessage, now_ms: int, sys_flag: int = 0) -> int:
         """Store a message; returns its queue offset."""
         queue_offset = self.maximum
         self.messages.append(
@@ -34,12 +35,14 @@ class StoredQueue:
                 queue=self.queue,
                 queue_offset=queue_offset,
                 commit_log_offset=queue_offset * 1_000,
-                body=body,
-                properties=dict(properties),
+                body=expand_body(message.body, sys_flag),
+                properties=dict(message.properties),
                 born_timestamp_ms=now_ms,
                 store_timestamp_ms=now_ms,
                 born_host=_HOST,
                 store_host=_HOST,
+                sys_flag=sys_flag,
+                flag=message.flag,
             )
         )
         return queue_offset

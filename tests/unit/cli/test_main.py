@@ -34,7 +34,7 @@ def test_an_unreachable_name_server_is_one_sentence_and_exit_code_1(command: lis
     result = CliRunner().invoke(app, [*command, "--name-server", NOBODY, "--json"], input=b"k\tv\n")
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr.startswith(f"error: cannot connect to {NOBODY}: Connection refused;")
+    assert result.stderr.startswith(f"error: cannot connect to {NOBODY}: Connection refused, for ")
     assert result.stderr.count("\n") == 1
 
 

@@ -96,6 +96,8 @@ def test_the_ends_of_a_queue_and_the_offset_at_a_time(
     assert client.broker.max_offset(queue) == 15
     assert client.broker.offset_at(queue, then) == 10
     assert client.broker.offset_at(queue, cluster.clock.wall_ms() + 1) == 15
+    silent = MessageQueue("orders", "broker-a", 0)
+    assert client.broker.offsets_at([silent, queue], then) == {silent: 0, queue: 10}
 
 
 @pytest.mark.parametrize("fault", [HangUp(), CutMidFrame(), HangUp(is_served=True)])
@@ -186,6 +188,42 @@ def test_a_commit_is_sent_once_even_if_its_answer_is_lost(
     with pytest.raises(ConnectionLost):
         client.broker.commit_offset("billing", queue, 5)
     assert len(cluster.network.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) == 1
+
+
+def test_many_offsets_are_committed_and_asked_for_together(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    queues = client.routes.readable("orders")
+    positions = {queue: index for index, queue in enumerate(queues)}
+    client.broker.commit_offsets("billing", dict(list(positions.items())[1:]))
+    assert client.broker.committed_offsets("billing", queues) == {**positions, queues[0]: None}
+    assert len(cluster.network.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) == 3
+    assert client.broker.committed_offsets("billing", []) == {}
+
+
+def test_one_refused_commit_does_not_keep_the_others_from_landing(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    queues = client.routes.readable("orders")
+    answers = client.broker.lock("billing", "me#1", queues)
+    leases = {
+        answer.queue: QueueLease("billing", answer.queue, "me#1", answer.epoch)
+        for answer in answers
+    }
+    leases[queues[1]] = QueueLease("billing", queues[1], "me#1", epoch=99)
+    with pytest.raises(QueueLeaseLost, match=str(queues[1])):
+        client.broker.commit_offsets("billing", dict.fromkeys(queues, 5), leases=leases)
+    landed = client.broker.committed_offsets("billing", queues)
+    assert [landed[queue] for queue in queues] == [5, None, 5, 5]
+
+
+def test_statistics_of_several_topics_are_one_request_per_broker_and_topic(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    for broker in cluster.brokers:
+        broker.add_topic("payments", 1)
+    assert len(client.broker.topics_stats(["orders", "payments"])) == 6
+    assert len(cluster.network.requests(RequestCode.GET_TOPIC_STATS_INFO)) == 4
 
 
 def test_locks_are_asked_for_once_per_broker(cluster: ClusterDouble, client: Client) -> None:

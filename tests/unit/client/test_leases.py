@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, LeaseKeeper, leases
-from rmq_ordered.client.leases import RENEW_MS, TRUST_MS, release_predecessors
+from rmq_ordered.client.instances import Predecessor
+from rmq_ordered.client.leases import RENEW_MS, TRUST_MS
 from rmq_ordered.errors import (
     BrokerError,
     ConnectionLost,
@@ -50,7 +52,7 @@ class Rig:
         self._keepers: list[LeaseKeeper] = []
         self.keeper = self.new_keeper("me#1")
 
-    def new_keeper(self, client_id: str, **settings: int) -> LeaseKeeper:
+    def new_keeper(self, client_id: str, **settings: Any) -> LeaseKeeper:
         keeper = LeaseKeeper(self.client.broker, self.clock, "billing", client_id, **settings)
         self._keepers.append(keeper)
         return keeper
@@ -410,41 +412,146 @@ def test_a_thread_whose_renewal_fails_warns_and_tries_again(
     assert words in caplog.text
 
 
-def test_what_earlier_runs_of_the_instance_hold_is_released(fenced: Rig) -> None:
-    first, second, third, fourth = fenced.queues
-    fenced.lock_as("nightly#0", first)
-    fenced.lock_as("nightly#1", second)
-    fenced.lock_as("nightly-other#0", third)
-    fenced.lock_as("nightly#0", fourth)
-    count = release_predecessors(fenced.client.broker, "billing", "nightly", fenced.queues[:3])
-    assert count == 2
-    assert fenced.owners() == [None, None, "nightly-other#0", "nightly#0"]
+def test_a_new_run_takes_over_from_a_dead_one_at_once(rig: Rig) -> None:
+    rig.lock_as("nightly#0", rig.queues[1])
+    rig.lock_as("nightly#0~1", rig.queues[3])
+    dead = [Predecessor("nightly#0", True), Predecessor("nightly#0~1", True)]
+    keeper = rig.new_keeper("nightly#1", predecessors=dead)
+    keeper.acquire(rig.queues, 0)
+    assert rig.owners() == ["nightly#1"] * 4
+    assert rig.clock.pauses == []
+    keeper.ensure_held(rig.queues)
 
 
-def test_the_run_before_loses_its_leases_when_a_new_one_takes_over(fenced: Rig) -> None:
+def test_nobody_is_robbed_but_earlier_runs_and_only_of_what_is_wanted(rig: Rig) -> None:
+    rig.lock_as("nightly#0", rig.queues[0])
+    rig.lock_as("other#0", rig.queues[1])
+    rig.lock_as("nightly#0", rig.queues[3])
+    keeper = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0", True)])
+    with pytest.raises(QueueLeaseUnavailable):
+        keeper.acquire(rig.queues[:3], 0)
+    assert rig.owners() == [None, "other#0", None, "nightly#0"]
+
+
+def test_without_fencing_a_run_that_may_live_is_given_the_time_to_notice() -> None:
+    rig = Rig(has_epochs=False)
+    before = rig.new_keeper("nightly#0")
+    before.acquire(rig.queues, 0)
+    after = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0")])
+    started_ms = rig.clock.monotonic_ms()
+    believers: list[int] = []
+
+    def watch() -> None:
+        after.renew()
+        before_believes = all(before.is_held(queue) for queue in rig.queues)
+        believers.append(before_believes)
+
+    rig.on_pause(watch)
+    after.acquire(rig.queues, 0)
+    assert rig.clock.monotonic_ms() - started_ms > TRUST_MS
+    assert believers[0], "it still believed when the new run had locked"
+    assert not believers[-1], "it had stopped when the new run began"
+    after.ensure_held(rig.queues)
+    rig.close()
+
+
+def test_with_epochs_a_live_run_is_fenced_at_once(fenced: Rig) -> None:
     before = fenced.new_keeper("nightly#0")
     before.acquire(fenced.queues, 0)
-    assert release_predecessors(fenced.client.broker, "billing", "nightly", fenced.queues) == 4
-    after = fenced.new_keeper("nightly#1")
+    after = fenced.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0")])
     after.acquire(fenced.queues, 0)
+    assert fenced.clock.pauses == []
     before.renew()
     with pytest.raises(QueueLeaseLost, match="held by nightly#1"):
         before.ensure_held()
     after.ensure_held(fenced.queues)
 
 
-def test_leases_that_ended_are_nobody_s_to_release(fenced: Rig) -> None:
-    fenced.lock_as("nightly#0", fenced.queues[0])
-    fenced.clock.advance_ms(LOCK_LIFETIME_MS + 1)
-    assert release_predecessors(fenced.client.broker, "billing", "nightly", fenced.queues) == 0
-    assert fenced.network.requests(UNLOCK) == []
+def test_a_renewal_of_the_old_run_between_unlock_and_lock_only_delays_the_new_one(rig: Rig) -> None:
+    before = rig.new_keeper("nightly#0")
+    before.acquire(rig.queues, 0)
+
+    class RenewRightAfter:
+        def strike(
+            self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve
+        ) -> None:
+            response = serve(request)
+            for queue in rig.queues:
+                rig.lock_as("nightly#0", queue)
+            transport.answer(reply_to(request, response))
+
+    rig.network.arm(RenewRightAfter(), UNLOCK)
+    after = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0", True)])
+    after.acquire(rig.queues, 2_000)
+    assert rig.owners() == ["nightly#1"] * 4
+    assert rig.clock.pauses == [500]
 
 
-def test_predecessors_cannot_be_found_at_a_broker_without_a_lease_table() -> None:
-    rig = Rig(has_epochs=False)
-    with pytest.raises(BrokerError, match="only the embedded broker"):
-        release_predecessors(rig.client.broker, "billing", "nightly", rig.queues)
-    rig.close()
+def test_a_take_over_that_cannot_unlock_waits_like_anybody_else(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.lock_as("nightly#0", rig.queues[0])
+    rig.network.arm(HangUp(), UNLOCK)
+    keeper = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0", True)])
+    keeper.acquire(rig.queues, 2_000)
+    assert "could not unlock as nightly#0" in caplog.text
+    assert rig.owners() == ["nightly#1"] * 4
+
+
+def test_after_an_unlock_without_an_answer_queues_are_locked_under_another_id(rig: Rig) -> None:
+    announced: list[str] = []
+    keeper = rig.new_keeper("me#9", announce=announced.append)
+    keeper.acquire(rig.queues, 0)
+    rig.network.arm(HangUp(), UNLOCK)  # lost on its way, or only late: nobody can tell
+    keeper.give_back(rig.queues[:2])
+    assert rig.owners() == ["me#9"] * 4
+    assert keeper.try_acquire(rig.queues) == list(rig.queues[:2])
+    assert announced == ["me#9~1"]
+    assert rig.owners() == ["me#9~1", "me#9~1", "me#9", "me#9"]
+    for queue in rig.queues[:2]:
+        rig.broker.locks.unlock("billing", "me#9", queue)  # the late unlock arrives
+    keeper.renew()
+    keeper.ensure_held(rig.queues)
+    assert [keeper.lease(queue).client_id for queue in rig.queues[1:3]] == ["me#9~1", "me#9"]
+    keeper.release()
+    assert rig.owners() == [None] * 4
+
+
+def test_an_acquisition_that_gives_back_in_vain_goes_on_under_another_id(rig: Rig) -> None:
+    rig.lock_as("other#1", rig.queues[0])
+    rig.network.arm(HangUp(), UNLOCK)
+    rig.on_pause(lambda: rig.broker.locks.unlock("billing", "other#1", rig.queues[0]))
+    rig.keeper.acquire(rig.queues, 2_000)
+    assert rig.owners() == ["me#1", "me#1~1", "me#1~1", "me#1~1"]
+
+
+def test_a_member_takes_what_is_free_and_keeps_the_rest_for_later(rig: Rig) -> None:
+    rig.lock_as("other#1", rig.queues[1])
+    assert rig.keeper.try_acquire(rig.queues[:3]) == [rig.queues[0], rig.queues[2]]
+    assert rig.keeper.try_acquire(rig.queues[:3]) == []
+    assert [rig.keeper.is_held(queue) for queue in rig.queues] == [True, False, True, False]
+    rig.keeper.give_back(rig.queues[:1])
+    assert rig.owners() == [None, "other#1", "me#1", None]
+    assert rig.keeper.try_acquire(rig.queues[:1]) == [rig.queues[0]]
+
+
+def test_a_member_gets_nothing_from_a_broker_that_does_not_answer(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.network.arm(HangUp(is_served=True), LOCK)
+    assert rig.keeper.try_acquire(rig.queues) == []
+    assert "could not ask for queues" in caplog.text
+    rig.keeper.release()
+    assert rig.owners() == [None] * 4, "a grant that nobody heard of is given back"
+
+
+def test_a_lost_queue_can_be_given_back_and_taken_again(rig: Rig) -> None:
+    rig.keeper.try_acquire(rig.queues)
+    rig.clock.advance_ms(TRUST_MS + 1)
+    assert not rig.keeper.is_held(rig.queues[0])
+    rig.keeper.give_back(rig.queues[:1])
+    assert rig.keeper.try_acquire(rig.queues[:1]) == [rig.queues[0]]
+    assert rig.keeper.is_held(rig.queues[0])
 
 
 def test_an_interrupted_acquisition_leaves_nothing_locked(

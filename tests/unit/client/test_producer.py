@@ -5,17 +5,20 @@ from collections.abc import Iterator
 import pytest
 from tests.support.waiting import wait_until
 
-from rmq_ordered.client import Client, OrderedProducer, producer
+from rmq_ordered.client import Client, OnLayoutChange, OrderedProducer, SendSettings
 from rmq_ordered.errors import (
     BrokerBusy,
     BrokerError,
     ConnectFailed,
     LocalProtocolError,
+    OptionError,
+    QueueLayoutChanged,
     RemoteProtocolError,
     RequestTimedOut,
     TopicNotFound,
 )
 from rmq_ordered.model import MessageQueue, OutgoingMessage
+from rmq_ordered.ordering.selector import Selector
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.testing import (
@@ -55,13 +58,9 @@ def client(cluster: ClusterDouble) -> Iterator[Client]:
 
 @pytest.fixture
 def sender(client: Client) -> OrderedProducer:
-    return OrderedProducer(client, "orders", send_timeout_ms=10_000)
-
-
-@pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two messages in a batch, so that a few messages are several requests."""
-    monkeypatch.setattr(producer, "_BATCH_MESSAGES", 2)
+    settings = SendSettings(send_timeout_ms=10_000, batch_rows=2)
+    return OrderedProducer(client, "orders", settings=settings)
 
 
 def messages(sender: OrderedProducer, count: int) -> list[OutgoingMessage]:
@@ -95,9 +94,11 @@ def test_a_topic_that_does_not_exist_is_refused_before_anything_is_sent(client: 
         OrderedProducer(client, "payments")
 
 
-def test_own_properties_are_kept_and_an_empty_key_is_a_key(sender: OrderedProducer) -> None:
+def test_own_properties_are_kept_but_the_unique_key_is_the_producers(
+    sender: OrderedProducer,
+) -> None:
     message = sender.message(b"x", key="", properties={"region": "eu", "UNIQ_KEY": "mine"})
-    assert message.properties == {"region": "eu", "UNIQ_KEY": "mine", "__SHARDINGKEY": ""}
+    assert message.properties == {"region": "eu", "__SHARDINGKEY": ""}
 
 
 def test_a_message_over_rocketmq_s_limit_is_refused_with_its_size(sender: OrderedProducer) -> None:
@@ -105,7 +106,6 @@ def test_a_message_over_rocketmq_s_limit_is_refused_with_its_size(sender: Ordere
         sender.message(bytes(5_000_000), key="k")
 
 
-@pytest.mark.usefixtures("small_batches")
 def test_many_messages_go_in_batches_each_queue_in_order(
     cluster: ClusterDouble, broker: BrokerDouble, sender: OrderedProducer
 ) -> None:
@@ -124,7 +124,6 @@ def test_many_messages_go_in_batches_each_queue_in_order(
     assert len(cluster.network.requests(SEND)) == 4, "a batch of one is a plain message"
 
 
-@pytest.mark.usefixtures("small_batches")
 def test_a_busy_broker_is_left_alone_for_a_while_and_order_is_kept(
     cluster: ClusterDouble, broker: BrokerDouble, sender: OrderedProducer
 ) -> None:
@@ -135,7 +134,6 @@ def test_a_busy_broker_is_left_alone_for_a_while_and_order_is_kept(
     assert cluster.clock.pauses == [20, 40, 80]
 
 
-@pytest.mark.usefixtures("small_batches")
 def test_a_busy_queue_does_not_hold_up_the_others(
     cluster: ClusterDouble, broker: BrokerDouble, sender: OrderedProducer
 ) -> None:
@@ -157,23 +155,20 @@ def test_a_broker_that_stays_busy_is_an_error_in_the_end(
     assert 10_000 <= cluster.clock.monotonic_ms() - before < 11_100
 
 
-@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("is_served", [True, False])
-def test_a_send_that_timed_out_is_repeated_in_place(
+def test_a_send_that_timed_out_is_found_out_and_nothing_is_stored_twice(
     cluster: ClusterDouble, broker: BrokerDouble, sender: OrderedProducer, is_served: bool
 ) -> None:
     queue = sender.queues[0]
     cluster.network.arm(DropReply(cluster.clock, 3_000, is_served=is_served), SEND_BATCH)
     sender.send_all({queue: messages(sender, 6)})
-    stored = broker.queues[queue].bodies
-    assert first_copies(stored) == numbers(6)
-    assert len(stored) == (8 if is_served else 6), "an unknown outcome may be stored twice"
+    assert broker.queues[queue].bodies == numbers(6)
+    assert len(cluster.network.requests(SEND_BATCH)) == (3 if is_served else 4)
     streams = [stream for stream in cluster.network.transports if stream.address == broker.address]
-    assert [len(stream.sent) for stream in streams] == [1, 3]
+    assert len(streams) == 2
     assert streams[0].is_closed, "whatever the old connection still brings, nobody hears it"
 
 
-@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("fault", [HangUp(), HangUp(is_served=True), CutMidFrame()], ids=repr)
 @pytest.mark.parametrize("position", range(3))
 def test_a_connection_lost_at_any_batch_is_replaced_and_order_is_kept(
@@ -203,7 +198,6 @@ def test_a_broker_that_is_away_for_a_moment_is_waited_for(
     assert sender.send("order-1", b"x").first_offset == 0
 
 
-@pytest.mark.usefixtures("small_batches")
 def test_a_final_refusal_ends_the_send_and_what_landed_is_a_prefix(
     cluster: ClusterDouble, broker: BrokerDouble, sender: OrderedProducer
 ) -> None:
@@ -264,6 +258,36 @@ def test_the_list_of_queues_is_pinned_so_that_no_key_moves(
     client.routes.forget("orders")
     assert sender.send("order-1", b"x").queue == before
     assert len(sender.queues) == 4
+
+
+def test_a_list_of_queues_from_before_must_still_be_there(
+    broker: BrokerDouble, client: Client, sender: OrderedProducer
+) -> None:
+    broker.add_topic("orders", 3)
+    client.routes.forget("orders")
+    with pytest.raises(QueueLayoutChanged, match=r"orders@broker-a#3 can no .* 3 others can"):
+        OrderedProducer(client, "orders", queues=sender.queues)
+    rehash = SendSettings(on_layout_change=OnLayoutChange.REHASH)
+    moved = OrderedProducer(client, "orders", queues=sender.queues, settings=rehash)
+    assert len(moved.queues) == 3
+
+
+def test_new_queues_are_left_alone_so_that_no_key_moves(
+    broker: BrokerDouble, client: Client, sender: OrderedProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert OrderedProducer(client, "orders", queues=sender.queues).queues == sender.queues
+    assert "not used" not in caplog.text
+    broker.add_topic("orders", 5)
+    client.routes.forget("orders")
+    assert OrderedProducer(client, "orders", queues=sender.queues).queues == sender.queues
+    assert "new queues are not used, so that no key moves topic=orders used=4" in caplog.text
+
+
+@pytest.mark.parametrize("selector", [Selector.QUEUE, Selector.ROUND_ROBIN])
+def test_a_selector_without_keys_has_no_queue_of_a_key(client: Client, selector: Selector) -> None:
+    sender = OrderedProducer(client, "orders", settings=SendSettings(selector=selector))
+    with pytest.raises(OptionError, match="hash or consistent"):
+        sender.queue_of("order-1")
 
 
 def test_a_broker_that_never_answers_times_out_for_good(

@@ -114,15 +114,146 @@ def test_pulls_are_pipelined_and_never_ask_beyond_the_range(
     assert asked == [(0, 32), (32, 32), (64, 32), (96, 4)]
 
 
+RED = {"expression": "colour = 'red'", "expression_type": "SQL92"}
+
+
+@pytest.mark.parametrize("filter_scan", [0, 50, 200])
 def test_a_filter_may_leave_gaps_and_whole_pulls_without_a_match(
-    client: Client, broker: BrokerDouble, queue: MessageQueue
+    client: Client, broker: BrokerDouble, queue: MessageQueue, filter_scan: int
 ) -> None:
+    broker.filter_scan = filter_scan
     broker.is_matching = lambda offset: offset % 5 == 0 and not 100 <= offset < 300
-    assert read(client, queue, 0, 500, expression="TagA") == [
+    assert read(client, queue, 0, 500, **RED) == [
         offset for offset in range(500) if offset % 5 == 0 and not 100 <= offset < 300
     ]
+    assert read(client, queue, 7, 351, **RED) == [*range(10, 100, 5), *range(300, 351, 5)]
     broker.is_matching = lambda offset: False
-    assert read(client, queue, 0, 500, expression="TagA") == []
+    assert read(client, queue, 0, 500, **RED) == []
+
+
+def test_large_answers_leave_room_for_few_pulls_in_flight(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble
+) -> None:
+    (queue,) = broker.add_topic("large", 1)
+    for _ in range(200):
+        broker.queues[queue].append(b"x" * 3_000_000, {}, 0)
+    broker.pull_caps = repeat(1)
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 200)))
+    assert next(rows).num_rows < 20, "a batch is bounded by its bytes"
+    asked = [pull.ext_int("queueOffset") for pull in cluster.network.requests(PULL)]
+    rows.close()  # type: ignore[attr-defined]
+    assert max(asked[8:]) < 20, "after the first answer few are in flight"
+
+
+def test_a_filter_that_passes_few_is_read_in_strides_of_what_the_broker_looks_at(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    broker.fill(queue, 19_500)
+    broker.filter_scan = 800
+    broker.is_matching = lambda offset: offset % 100 == 0
+    assert read(client, queue, 0, 20_000, **RED) == list(range(0, 20_000, 100))
+    # 25 would be enough; the first ones, at guessed places, are wasted.
+    assert len(cluster.network.requests(PULL)) < 100
+
+
+def test_a_sql_expression_goes_to_the_broker_as_it_is(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    assert len(read(client, queue, 0, 500, **RED)) == 500
+    pulls = cluster.network.requests(PULL)
+    assert {pull.ext("expressionType") for pull in pulls} == {"SQL92"}
+    assert {pull.ext("subscription") for pull in pulls} == {"colour = 'red'"}
+
+
+def test_a_filter_that_the_broker_does_not_understand_ends_the_read_before_it_begins(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(Refuse(23, "no such operator"), RequestCode.CHECK_CLIENT_CONFIG)
+    with pytest.raises(BrokerError, match=r"colour = 'red'.*no such operator"):
+        read(client, queue, 0, 500, **RED)
+    assert cluster.network.requests(PULL) == []
+
+
+def test_a_filter_is_asked_about_again_after_a_lost_connection_but_only_once_in_all(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(HangUp(), RequestCode.CHECK_CLIENT_CONFIG)
+    assert len(read(client, queue, 0, 500, **RED)) == 500
+    assert len(cluster.network.requests(RequestCode.CHECK_CLIENT_CONFIG)) == 2
+    assert len(read(client, queue, 0, 500)) == 500
+    assert len(cluster.network.requests(RequestCode.CHECK_CLIENT_CONFIG)) == 2
+
+
+def test_tags_are_compared_again_because_the_broker_compares_hashes(
+    client: Client, broker: BrokerDouble
+) -> None:
+    (queue,) = broker.add_topic("tagged", 1)
+    # "Aa" and "BB" have one hash in Java.
+    for number, tag in enumerate(["Aa", "BB", "Aa", "cc"]):
+        broker.queues[queue].append(b"%d" % number, {"TAGS": tag}, 0)
+    assert read(client, queue, 0, 4, expression="Aa") == [0, 2]
+    assert read(client, queue, 0, 4, expression=" BB || cc || ") == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "tags", "is_filtered"),
+    [
+        ("*", "TAG", set(), False),
+        ("", "TAG", set(), False),
+        ("a", "TAG", {"a"}, True),
+        ("a|| b", "TAG", {"a", "b"}, True),
+        ("a = 1", "SQL92", set(), True),
+        ("*", "SQL92", set(), True),
+    ],
+)
+def test_a_plan_knows_whether_messages_may_be_missing(
+    queue: MessageQueue, expression: str, kind: str, tags: set[str], *, is_filtered: bool
+) -> None:
+    plan = ReadPlan(QueueRange(queue, 0, 1), expression=expression, expression_type=kind)
+    assert (plan.tags, plan.is_filtered) == (tags, is_filtered)
+
+
+def test_small_batches_are_joined_to_a_thousand_rows(
+    monkeypatch: pytest.MonkeyPatch, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 1)
+    broker.fill(queue, 2_500)
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 3_000)))
+    assert [batch.num_rows for batch in rows] == [1_024, 1_024, 952]
+
+
+def test_few_but_large_rows_are_not_kept_back(
+    monkeypatch: pytest.MonkeyPatch, client: Client, queue: MessageQueue
+) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(reader, "_MAX_JOINED_BYTES", 1)
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 96)))
+    assert [batch.num_rows for batch in rows] == [32, 32, 32]
+
+
+def test_a_long_read_asks_every_ten_seconds_whether_it_may_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: ClusterDouble,
+    client: Client,
+    queue: MessageQueue,
+) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(reader, "_MIN_ROWS", 1)
+    asked: list[int] = []
+
+    def recheck() -> None:
+        asked.append(cluster.clock.monotonic_ms())
+        if len(asked) == 2:
+            raise QueueLeaseLost("billing", queue, "me#1", "another consumer was there")
+
+    rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500)), recheck=recheck)
+    for _ in range(6):
+        assert next(rows).num_rows == 32
+        cluster.clock.advance_ms(4_000)
+    assert len(asked) == 1
+    with pytest.raises(QueueLeaseLost, match="another consumer was there"):
+        next(rows)
+    assert asked[1] - asked[0] >= 10_000
 
 
 @pytest.mark.parametrize(
@@ -163,6 +294,7 @@ def test_a_long_range_comes_in_several_batches(
     monkeypatch: pytest.MonkeyPatch, client: Client, queue: MessageQueue
 ) -> None:
     monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 100)
+    monkeypatch.setattr(reader, "_MIN_ROWS", 1)
     rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500)))
     sizes = [batch.num_rows for batch in rows]
     assert sum(sizes) == 500
@@ -186,6 +318,7 @@ def test_messages_that_expire_while_they_are_read_end_the_read(
     monkeypatch: pytest.MonkeyPatch, client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:
     monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 1)
+    monkeypatch.setattr(reader, "_MIN_ROWS", 1)
     monkeypatch.setattr(reader, "_STOCK_DEPTH", 1)
     rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500)))
     assert next(rows).num_rows == 32
@@ -246,6 +379,7 @@ def test_a_connection_lost_in_the_middle_continues_where_it_stopped(
     queue: MessageQueue,
 ) -> None:
     monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 1)
+    monkeypatch.setattr(reader, "_MIN_ROWS", 1)
     monkeypatch.setattr(reader, "_STOCK_DEPTH", 2)
     offsets: list[int] = []
     for batch in QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500))):

@@ -9,11 +9,22 @@ from rmq_ordered.errors import (
     BrokerError,
     ConnectFailed,
     ConnectionLost,
+    RemoteProtocolError,
     RequestTimedOut,
     TopicNotFound,
 )
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
-from rmq_ordered.testing import ClusterDouble, DropReply, HangUp, Refuse
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.testing import (
+    AnswerAs,
+    ClusterDouble,
+    CutMidFrame,
+    DropReply,
+    Fault,
+    Garble,
+    HangUp,
+    Refuse,
+)
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -62,6 +73,41 @@ def test_a_name_server_that_hangs_up_or_stays_silent_is_passed_over(
     cluster.network.arm(DropReply(cluster.clock, 3_000, is_served=served))
     assert client.routes.topics() == ("orders",)
     assert asked(cluster) == ["names-1:9876", "names-2:9876", "names-2:9876", "names-1:9876"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Garble(), Garble(b"SSH-2.0-OpenSSH_9.6\r\n"), AnswerAs(4_711), CutMidFrame()],
+    ids=["HTTP", "SSH", "another request's answer", "half an answer"],
+)
+def test_a_name_server_that_answers_nonsense_is_passed_over(
+    cluster: ClusterDouble, client: Client, fault: Fault
+) -> None:
+    cluster.network.arm(fault)
+    assert len(client.routes.readable("orders")) == 4
+    assert asked(cluster) == ["names-1:9876", "names-2:9876"]
+
+
+def test_a_name_server_whose_route_cannot_be_read_is_passed_over(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    nonsense = RemotingCommand(ResponseCode.SUCCESS, body=b"<html>")
+    cluster.network.listen("names-1:9876", lambda _: nonsense)
+    assert len(client.routes.readable("orders")) == 4
+    cluster.network.listen("names-2:9876", lambda _: nonsense)
+    with pytest.raises(RemoteProtocolError, match="route of topic payments"):
+        client.routes.route("payments")
+
+
+def test_a_name_server_that_was_just_started_and_knows_no_topic_is_not_believed(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.TOPIC_NOT_EXIST), ROUTE)
+    assert len(client.routes.readable("orders")) == 4
+    cluster.network.take_down("names-2:9876")
+    cluster.network.arm(Refuse(ResponseCode.TOPIC_NOT_EXIST), ROUTE)
+    with pytest.raises(TopicNotFound, match="'payments'"):
+        client.routes.route("payments")
 
 
 def test_the_last_error_is_raised_when_every_name_server_fails(
@@ -139,6 +185,83 @@ def test_a_topic_with_queues_on_a_broker_without_a_master_is_not_complete(
     client.routes.forget("orders")
     with pytest.raises(ConnectFailed, match=r"broker-b.*queues of topic orders have no master"):
         client.routes.ensure_complete("orders")
+
+
+def test_queues_of_a_broker_that_left_the_name_server_are_told_until_it_is_back(
+    cluster: ClusterDouble, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert client.routes.unreachable("orders") == ()
+    away = cluster.name_server.brokers.pop()
+    for _ in range(2):
+        client.routes.forget("orders")
+        assert list(map(str, client.routes.unreachable("orders"))) == [
+            "orders@broker-b#0",
+            "orders@broker-b#1",
+        ]
+    (warning,) = caplog.messages
+    assert "brokers ['broker-b'] are away" in warning
+    assert "orders@broker-b#0, orders@broker-b#1" in warning
+    assert [queue.broker_name for queue in client.routes.readable("orders")] == ["broker-a"] * 2
+    with pytest.raises(ConnectFailed, match=r"broker-b.*2 queues of topic orders.*broker-b#1"):
+        client.routes.ensure_complete("orders")
+    cluster.name_server.brokers.append(away)
+    assert client.routes.unreachable("orders") == (), "asked again without being told to"
+    client.routes.ensure_complete("orders")
+
+
+def test_queues_that_a_running_broker_no_longer_has_are_not_waited_for(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.routes.route("orders")
+    del cluster.brokers[1].topics["orders"]
+    client.routes.forget("orders")
+    assert client.routes.unreachable("orders") == ()
+    assert len(client.routes.readable("orders")) == 2
+
+
+def test_a_topic_whose_brokers_are_all_away_may_come_back(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.routes.route("orders")
+    away = [*cluster.name_server.brokers]
+    cluster.name_server.brokers.clear()
+    client.routes.forget("orders")
+    with pytest.raises(ConnectFailed, match=r"broker-a, broker-b.*brokers of topic orders") as gone:
+        client.routes.route("orders")
+    assert gone.value.retryable
+    cluster.name_server.brokers.extend(away)
+    assert len(client.routes.readable("orders")) == 4
+
+
+def test_a_topic_that_was_deleted_under_us_is_not_found(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.routes.route("orders")
+    for broker in cluster.brokers:
+        broker.topics.clear()
+    client.routes.forget("orders")
+    for _ in range(2):
+        with pytest.raises(TopicNotFound):
+            client.routes.route("orders")
+
+
+def test_a_missing_broker_is_away_as_long_as_nobody_can_tell(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.routes.route("orders")
+    cluster.name_server.brokers.pop()
+    client.routes.forget("orders")
+    cluster.network.arm(HangUp(), RequestCode.GET_BROKER_CLUSTER_INFO, times=2)
+    assert len(client.routes.unreachable("orders")) == 2
+
+
+def test_requests_go_to_the_slave_that_was_made_master(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    assert client.routes.master("orders", "broker-b") == "broker-b:10911"
+    cluster.brokers[1].address = "replica-b:10911"
+    client.routes.forget("orders")
+    assert client.routes.master("orders", "broker-b") == "replica-b:10911"
 
 
 def test_the_master_of_a_broker_is_where_requests_go(client: Client) -> None:

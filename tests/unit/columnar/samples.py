@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.support.paths import GOLDEN
 
-from rmq_ordered.model import Message, MessageQueue
-from rmq_ordered.protocol.message import encode_message
+from rmq_ordered.model import Message, MessageQueue, OutgoingMessage
+from rmq_ordered.protocol.message import INNER_BATCH_FLAGS, encode_batch, encode_message
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 
@@ -36,6 +36,12 @@ def records(*messages: Message) -> bytes:
 def rising(count: int, **changes: Any) -> list[Message]:
     """Messages at queue offsets 0, 1, 2, ..."""
     return [message(queue_offset=offset, **changes) for offset in range(count)]
+
+
+def inner_batch(*bodies: bytes, sys_flag: int = 0, **changes: Any) -> Message:
+    """One stored record with several messages, each with a tag of its own."""
+    inner = [OutgoingMessage(body, {"TAGS": f"t{n}"}, n) for n, body in enumerate(bodies)]
+    return message(body=encode_batch(inner), sys_flag=sys_flag | INNER_BATCH_FLAGS, **changes)
 
 
 def with_raw_properties(record: bytes, raw: bytes) -> bytes:

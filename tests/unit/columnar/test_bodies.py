@@ -2,16 +2,16 @@ import pytest
 from tests.unit.columnar.samples import QUEUE, message, patched, records, rising
 
 from rmq_ordered.columnar import bodies
-from rmq_ordered.columnar.bodies import body_column, ensure_checksums
+from rmq_ordered.columnar.bodies import Damage, body_column, verify_checksums
 from rmq_ordered.columnar.boundaries import Records, split_records
 from rmq_ordered.columnar.fields import Fields, read_fields
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.protocol.compression import LZ4_FLAGS, ZLIB_FLAGS, ZSTD_FLAGS
 
 
-def cut(body: bytes) -> tuple[Records, Fields]:
+def cut(body: bytes, *, collect: bool = False) -> tuple[Records, Fields, Damage]:
     found = split_records(body, QUEUE)
-    return found, read_fields(found)
+    return found, read_fields(found), Damage(found, collect)
 
 
 def test_bodies_of_all_sizes_stand_in_their_rows() -> None:
@@ -52,11 +52,45 @@ def test_bodies_that_expand_beyond_one_column_are_refused(monkeypatch: pytest.Mo
 
 def test_the_first_body_with_a_wrong_checksum_is_named() -> None:
     body = records(*rising(4))
-    ensure_checksums(*cut(body))
+    verify_checksums(*cut(body))
     spoiled = patched(patched(body, 2 * 102 + 88, ">B", 0), 3 * 102 + 88, ">B", 0)
     with pytest.raises(RemoteProtocolError, match=r"queue offset 2 .* instead of 907060870"):
-        ensure_checksums(*cut(spoiled))
+        verify_checksums(*cut(spoiled))
 
 
 def test_checksums_are_those_of_stored_bytes() -> None:
-    ensure_checksums(*cut(records(message(body=bytes(9000), sys_flag=LZ4_FLAGS))))
+    verify_checksums(*cut(records(message(body=bytes(9000), sys_flag=LZ4_FLAGS))))
+
+
+def test_damage_is_collected_row_by_row_where_that_is_asked_for() -> None:
+    flags = [0, ZLIB_FLAGS, 0, ZLIB_FLAGS]
+    body = records(
+        *[message(queue_offset=n, sys_flag=flag, body=b"x" * 50) for n, flag in enumerate(flags)]
+    )
+    # A changed byte in the first body; a codec that is not the one used in the last.
+    (last,) = [int(start) for start in cut(body)[0].starts[3:]]
+    spoiled = patched(patched(body, 88, ">B", 0), last + 36, ">i", ZSTD_FLAGS)
+    found, fields, damage = cut(spoiled, collect=True)
+    verify_checksums(found, fields, damage)
+    assert body_column(found, fields, damage).to_pylist() == [None, b"x" * 50, b"x" * 50, None]
+    reasons = damage.column().to_pylist()
+    assert "orders@broker-a#3: the message at queue offset 0 (byte 0 of" in reasons[0]
+    assert "CRC" in reasons[0]
+    assert "queue offset 3" in reasons[3]
+    assert "bytes that are not zstd" in reasons[3]
+    assert reasons[1:3] == [None, None]
+
+
+def test_a_body_with_a_wrong_checksum_is_not_expanded() -> None:
+    body = patched(records(message(body=b"x" * 50, sys_flag=ZLIB_FLAGS)), 88, ">B", 0)
+    found, fields, damage = cut(body, collect=True)
+    verify_checksums(found, fields, damage)
+    assert body_column(found, fields, damage).to_pylist() == [None]
+    assert "CRC" in damage.column().to_pylist()[0]
+
+
+def test_without_damage_the_reasons_are_null() -> None:
+    found, fields, damage = cut(records(*rising(3)), collect=True)
+    verify_checksums(found, fields, damage)
+    assert damage.column().to_pylist() == [None, None, None]
+    assert body_column(found, fields, damage).to_pylist() == [b"hello"] * 3

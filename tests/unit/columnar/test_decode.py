@@ -2,10 +2,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.unit.columnar.samples import QUEUE, golden, message, records, rising
+from tests.unit.columnar.samples import QUEUE, golden, inner_batch, message, records, rising
 
-from rmq_ordered.columnar import DecodeOptions, decode_pull_body, message_schema
-from rmq_ordered.errors import OptionError, RemoteProtocolError
+from rmq_ordered.columnar import MESSAGE_COLUMNS, DecodeOptions, decode_pull_body, message_schema
+from rmq_ordered.columnar import decode as decode_module
+from rmq_ordered.errors import OptionError, QueueGap, RemoteProtocolError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.protocol.compression import expand_body
 
@@ -144,3 +145,77 @@ def test_checksums_are_verified_unless_switched_off() -> None:
         decode_pull_body(spoiled, QUEUE)
     batch = decode_pull_body(spoiled, QUEUE, DecodeOptions(verify_crc=False))
     assert batch.column("value").to_pylist() == [b"jello", b"hello"]
+
+
+@pytest.mark.parametrize("column", MESSAGE_COLUMNS)
+def test_a_column_asked_for_alone_is_the_one_of_the_whole_batch(column: str) -> None:
+    body = records(*rising(3, properties={"TAGS": "a", "__SHARDINGKEY": "k"}))
+    alone = decode_pull_body(body, QUEUE, DecodeOptions(columns=frozenset({column})))
+    whole = decode_pull_body(body, QUEUE)
+    assert alone.column(column).equals(whole.column(column))
+    assert alone.column("offset").to_pylist() == [0, 1, 2]
+    assert set(alone.schema.names) == {column, "offset"}
+
+
+def test_properties_are_not_looked_at_where_none_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("properties were parsed")
+
+    monkeypatch.setattr(decode_module, "parse_properties", refuse)
+    fixed = frozenset({"value", "topic", "broker", "queue", "timestamp", "reconsume_times"})
+    batch = decode_pull_body(records(*rising(2)), QUEUE, DecodeOptions(columns=fixed))
+    assert batch.column("value").to_pylist() == [b"hello", b"hello"]
+    with pytest.raises(AssertionError, match="were parsed"):
+        decode_pull_body(records(*rising(2)), QUEUE, DecodeOptions(columns=frozenset({"tags"})))
+
+
+def test_an_unknown_column_is_a_wrong_option() -> None:
+    with pytest.raises(OptionError, match=r"columns.*value.*valeu"):
+        DecodeOptions(columns=frozenset({"valeu"}))
+
+
+def test_tags_are_checked_even_where_they_are_no_column() -> None:
+    body = records(*[message(queue_offset=n, properties={"TAGS": f"t{n}"}) for n in range(3)])
+    asked = DecodeOptions(columns=frozenset({"value"}), tag_filter=frozenset({"t1"}))
+    batch = decode_pull_body(body, QUEUE, asked)
+    assert batch.schema.names == ["value", "offset"]
+    assert batch.column("offset").to_pylist() == [1]
+
+
+def test_damaged_bodies_are_rows_with_a_reason_where_that_is_asked_for() -> None:
+    body = records(*rising(3)).replace(b"hello", b"jello", 1)
+    batch = decode_pull_body(body, QUEUE, DecodeOptions(collect_errors=True))
+    assert batch.column("value").to_pylist() == [None, b"hello", b"hello"]
+    reason, *others = batch.column("_error").to_pylist()
+    assert "orders@broker-a#3: the message at queue offset 0" in reason
+    assert others == [None, None]
+
+
+@pytest.mark.parametrize("position", [0, 4, 84, 100], ids=["size", "magic", "body", "properties"])
+def test_a_record_that_lies_is_never_just_a_row_with_a_reason(position: int) -> None:
+    spoiled = bytearray(records(*rising(2)))
+    spoiled[position] ^= 0x40
+    with pytest.raises(RemoteProtocolError):
+        decode_pull_body(bytes(spoiled), QUEUE, DecodeOptions(collect_errors=True))
+
+
+def test_an_inner_batch_is_as_many_rows_as_it_has_messages() -> None:
+    body = records(message(queue_offset=9), inner_batch(b"a", b"b", queue_offset=10))
+    batch = decode_pull_body(body, QUEUE)
+    assert batch.column("offset").to_pylist() == [9, 10, 11]
+    assert batch.column("value").to_pylist() == [b"hello", b"a", b"b"]
+    assert batch.column("tags").to_pylist() == [None, "t0", "t1"]
+
+
+def test_an_inner_batch_that_reaches_into_the_next_record_is_a_gap() -> None:
+    body = records(inner_batch(b"a", b"b", queue_offset=10), message(queue_offset=11))
+    with pytest.raises(QueueGap, match="expected queue offset 12, found 11"):
+        decode_pull_body(body, QUEUE)
+
+
+def test_a_damaged_inner_batch_is_refused_even_where_errors_are_collected() -> None:
+    body = records(inner_batch(b"abc", b"b")).replace(b"abc", b"abd")
+    with pytest.raises(RemoteProtocolError, match=r"queue offset 7 .*CRC"):
+        decode_pull_body(body, QUEUE, DecodeOptions(collect_errors=True))

@@ -1,7 +1,7 @@
 import pytest
-from tests.unit.columnar.samples import QUEUE, message, records
+from tests.unit.columnar.samples import QUEUE, inner_batch, message, patched, records, rising
 
-from rmq_ordered.columnar import clip, decode_pull_body, ensure_rising
+from rmq_ordered.columnar import clip, decode_pull_body, ensure_rising, skip_records
 from rmq_ordered.columnar.ranges import ensure_offsets_rise
 from rmq_ordered.errors import QueueGap
 
@@ -63,3 +63,24 @@ def test_offsets_that_repeat_or_go_back_are_refused(
 
 def test_offsets_can_be_checked_before_there_is_a_batch() -> None:
     ensure_offsets_rise(SPARSE.column("offset").to_numpy(), QUEUE, floor=3)
+
+
+@pytest.mark.parametrize(("floor", "expected"), [(0, 0), (1, 1), (3, 3), (4, 4), (99, 4)])
+def test_raw_records_below_a_floor_are_skipped(floor: int, expected: int) -> None:
+    messages = rising(4)
+    assert bytes(skip_records(records(*messages), floor)) == records(*messages[expected:])
+
+
+def test_an_inner_batch_is_skipped_as_a_whole() -> None:
+    after = records(message(queue_offset=3))
+    body = records(inner_batch(b"a", b"b", b"c", queue_offset=0)) + after
+    assert bytes(skip_records(body, 3)) == after
+
+
+@pytest.mark.parametrize("size", [0, -1, 90, 2**31 - 1])
+def test_skipping_leaves_bytes_that_make_no_sense_to_the_decoder(size: int) -> None:
+    body = records(*rising(3))
+    lies = patched(body, 102, ">i", size)
+    assert bytes(skip_records(lies, 3)) == lies[102:]
+    assert bytes(skip_records(body[:150], 3)) == body[102:150]
+    assert bytes(skip_records(b"", 3)) == b""

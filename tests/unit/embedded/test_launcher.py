@@ -27,6 +27,26 @@ def test_the_command_runs_main_with_its_arguments_last(fake_java: Callable[[str]
     assert "-Xmx512m" in command
 
 
+def test_flags_from_the_environment_come_last_so_that_they_win(
+    fake_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java("")
+    monkeypatch.setenv(launcher.JAVA_OPTIONS, "-Xmx2g '-Dname=two words'")
+    command = launcher.broker_command([])
+    assert command.index("-Xmx2g") > command.index("-Xmx512m")
+    assert command.index("-Xmx2g") < command.index("-cp")
+    assert "-Dname=two words" in command
+
+
+def test_flags_from_the_environment_that_are_no_words_are_an_error_that_names_the_variable(
+    fake_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java("")
+    monkeypatch.setenv(launcher.JAVA_OPTIONS, "-Xmx2g 'oops")
+    with pytest.raises(EmbeddedBrokerError, match=f"{launcher.JAVA_OPTIONS} is -Xmx2g 'oops"):
+        launcher.broker_command([])
+
+
 def test_java_home_wins_over_the_path(fake_java: Callable[[str], Path]) -> None:
     home = fake_java("")
     assert launcher.find_java() == home / "bin" / "java"

@@ -13,10 +13,17 @@ from rmq_ordered.errors import (
     RequestTimedOut,
 )
 from rmq_ordered.net.channel import Channel, PendingAnswer
-from rmq_ordered.protocol.command import FLAG_RESPONSE, RemotingCommand, encode_command
+from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.command import (
+    FLAG_ONE_WAY,
+    FLAG_RESPONSE,
+    RemotingCommand,
+    encode_command,
+)
 from rmq_ordered.testing import ManualClock, ScriptedTransport
 
 PULL = RemotingCommand(11)
+GO_AWAY = ResponseCode.GO_AWAY
 
 
 class Rig:
@@ -26,11 +33,13 @@ class Rig:
         self.clock = ManualClock()
         self.peer = ScriptedTransport("b:1")
         self.asked: list[RemotingCommand] = []
+        self.reply: RemotingCommand | None = None
         self.channel = Channel("b:1", self.peer, self.clock, self._on_request)
 
-    def _on_request(self, address: str, request: RemotingCommand) -> None:
+    def _on_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         assert address == "b:1"
         self.asked.append(request)
+        return self.reply
 
     def start(self, timeout_ms: int = 3_000) -> PendingAnswer:
         return self.channel.start(PULL, "a pull", timeout_ms)
@@ -112,10 +121,12 @@ def test_an_abandoned_answer_is_dropped(rig: Rig) -> None:
 def test_an_answer_to_a_request_never_sent_ends_the_connection(rig: Rig) -> None:
     pending = rig.start()
     rig.peer.answer(rig.response(4_711))
-    with pytest.raises(RemoteProtocolError, match="4711, which was never sent"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"b:1 did not answer a pull.*4711, which was never"
+    ):
         pending.result()
     assert rig.peer.is_closed
-    with pytest.raises(ConnectionLost, match="4711"):
+    with pytest.raises(RemoteProtocolError, match="4711"):
         rig.start()
 
 
@@ -134,7 +145,9 @@ def test_a_header_that_cannot_be_read_ends_the_connection(rig: Rig) -> None:
         pending.result()
 
 
-@pytest.mark.parametrize(("kept", "words"), [(0, "closed by the peer$"), (10, "in mid-frame")])
+@pytest.mark.parametrize(
+    ("kept", "words"), [(0, "wants TLS; it had not answered a pull"), (10, "in mid-frame")]
+)
 def test_a_peer_that_hangs_up_fails_everyone_who_waits(rig: Rig, kept: int, words: str) -> None:
     waiting = [rig.start(), rig.start()]
     rig.peer.deliver(encode_command(rig.response(waiting[0].opaque))[:kept])
@@ -216,6 +229,37 @@ def test_one_way_requests_are_sent_and_not_waited_for(rig: Rig) -> None:
     assert [command.is_one_way for command in rig.peer.sent] == [True]
 
 
+def test_a_request_that_was_sent_away_goes_to_where_it_can_be_repeated(rig: Rig) -> None:
+    elsewhere = Rig()
+    elsewhere.peer._on_command = lambda peer, request: peer.answer(
+        rig.response(request.opaque, code=17)
+    )
+    left: list[int] = []
+
+    def repeat(left_ms: int) -> PendingAnswer:
+        left.append(left_ms)
+        return elsewhere.start(left_ms)
+
+    pending = rig.channel.start(PULL, "a pull", 3_000, repeat)
+    waits_still = rig.start()
+    rig.clock.advance_ms(1_000)
+    rig.peer.answer(rig.response(pending.opaque, GO_AWAY))
+    assert pending.result().code == 17
+    assert left == [2_000], "the deadline stays the same"
+    assert (rig.channel.is_open, rig.channel.is_waited_for) == (False, True)
+    rig.peer.answer(rig.response(waits_still.opaque))
+    assert waits_still.result().code == 0
+    wait_until(lambda: rig.peer.is_closed, "the connection that nobody needs is closed", 5)
+    elsewhere.channel.close()
+
+
+def test_a_request_that_is_sent_away_again_is_a_lost_connection(rig: Rig) -> None:
+    pending = rig.start()
+    rig.peer.answer(rig.response(pending.opaque, GO_AWAY))
+    with pytest.raises(ConnectionLost, match=r"b:1.*go away instead of answering a pull.*stopping"):
+        pending.result()
+
+
 def test_what_the_peer_asks_is_handed_on_and_answers_still_arrive(rig: Rig) -> None:
     pending = rig.start()
     rig.peer.answer(RemotingCommand(40, opaque=99))
@@ -267,3 +311,21 @@ def test_many_threads_share_a_channel(rig: Rig) -> None:
         thread.join(timeout=10)
     assert failures == []
     assert len(rig.peer.sent) == 200
+
+
+def test_a_request_of_the_peer_is_answered_under_its_own_id(rig: Rig) -> None:
+    rig.reply = RemotingCommand(0, body=b"here I am")
+    rig.peer.answer(RemotingCommand(307, opaque=77))
+    wait_until(lambda: rig.peer.sent, "the answer was sent", 5)
+    (answer,) = rig.peer.sent
+    assert (answer.opaque, answer.is_response, answer.body) == (77, True, b"here I am")
+
+
+def test_a_one_way_request_of_the_peer_gets_no_answer(rig: Rig) -> None:
+    rig.reply = RemotingCommand(0)
+    rig.peer.answer(RemotingCommand(40, opaque=77, flag=FLAG_ONE_WAY))
+    pending = rig.start()
+    rig.peer.answer(rig.response(pending.opaque))
+    pending.result()
+    assert [one.code for one in rig.asked] == [40]
+    assert [one.code for one in rig.peer.sent] == [PULL.code]

@@ -8,8 +8,9 @@ import pytest
 from rmq_ordered.errors import ConnectFailed, ConnectionLost, RequestTimedOut
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.net.transport import Transport
+from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
-from rmq_ordered.testing import DropReply, HangUp, ManualClock, ScriptedNetwork
+from rmq_ordered.testing import DropReply, HangUp, ManualClock, Refuse, ScriptedNetwork
 
 PULL = RemotingCommand(11)
 
@@ -57,7 +58,7 @@ def test_an_address_nobody_listens_at_is_tried_again_each_time(
 ) -> None:
     network.take_down("a:1")
     for _ in range(2):
-        with pytest.raises(ConnectFailed):
+        with pytest.raises(ConnectFailed, match="a:1: nobody listens there, for a pull; check"):
             call(remoting)
     network.bring_up("a:1")
     assert call(remoting).code == 0
@@ -118,3 +119,24 @@ def test_after_a_timeout_the_next_request_uses_a_new_connection(
     assert len(network.transports) == 2
     remoting.close()
     assert all(transport.is_closed for transport in network.transports)
+
+
+def test_a_server_that_is_stopping_gets_the_request_once_more_on_a_new_connection(
+    network: ScriptedNetwork, remoting: Remoting
+) -> None:
+    network.arm(Refuse(ResponseCode.GO_AWAY, "please go away"))
+    assert call(remoting).remark == "served"
+    assert len(network.seen) == 2
+    assert [transport.address for transport in network.transports] == ["a:1", "a:1"]
+    assert network.transports[0].is_closed
+    call(remoting)
+    assert len(network.transports) == 2, "the new connection is the one that is used from now on"
+
+
+def test_a_server_that_sends_a_request_away_twice_is_given_up(
+    network: ScriptedNetwork, remoting: Remoting
+) -> None:
+    network.arm(Refuse(ResponseCode.GO_AWAY), times=2)
+    with pytest.raises(ConnectionLost, match=r"a:1.*go away instead of answering a pull"):
+        call(remoting)
+    assert len(network.seen) == 2

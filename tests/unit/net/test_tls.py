@@ -110,9 +110,35 @@ def _exactly(sock: ssl.SSLSocket, count: int) -> bytes:
 
 def test_the_peers_end_is_the_end(server: Server, ca_file: str) -> None:
     transport = tls_connector(TlsSettings(ca_file))(server.address)
-    server.connection().close()
+    peer = server.connection()
+    peer.sendall(b"bye")
+    peer.close()
+    assert transport.receive_into(bytearray(16)) == 3
     assert transport.receive_into(bytearray(16)) == 0
     transport.close()
+
+
+def test_a_peer_that_ends_without_a_word_may_want_our_certificate(
+    server: Server, ca_file: str
+) -> None:
+    transport = tls_connector(TlsSettings(ca_file))(server.address)
+    server.connection().close()
+    with pytest.raises(ConnectionLost, match="want a client certificate"):
+        transport.receive_into(bytearray(16))
+    transport.close()
+
+
+def test_a_client_without_the_certificate_that_is_wanted_is_told(
+    authority: trustme.CA, ca_file: str
+) -> None:
+    server = Server(authority, client_ca=authority)
+    try:
+        transport = tls_connector(TlsSettings(ca_file))(server.address)
+        with pytest.raises(ConnectionLost, match="certificate"):
+            transport.receive_into(bytearray(16))
+        transport.close()
+    finally:
+        server.close()
 
 
 def test_closing_wakes_the_receiver(server: Server, ca_file: str) -> None:
@@ -144,14 +170,17 @@ def test_an_unknown_authority_is_refused(server: Server, tmp_path: Path) -> None
     assert server.address in str(raised.value)
 
 
-def test_another_host_name_is_refused_unless_that_is_switched_off(
+def test_another_host_name_is_refused(server: Server, ca_file: str) -> None:
+    address = server.address.replace("localhost", "127.0.0.1")
+    with pytest.raises(ConnectFailed, match="IP address mismatch"):
+        tls_connector(TlsSettings(ca_file))(address)
+
+
+def test_another_host_name_is_accepted_when_the_check_is_switched_off(
     server: Server, ca_file: str
 ) -> None:
     address = server.address.replace("localhost", "127.0.0.1")
-    relaxed = tls_connector(TlsSettings(ca_file, check_host=False))(address)
-    relaxed.close()
-    with pytest.raises(ConnectFailed):
-        tls_connector(TlsSettings(ca_file))(address)
+    tls_connector(TlsSettings(ca_file, check_host=False))(address).close()
 
 
 def test_a_plain_server_is_refused_in_time(ca_file: str) -> None:

@@ -63,12 +63,27 @@ def test_a_reset_is_a_lost_connection(pair: tuple[TcpTransport, socket.socket]) 
     assert isinstance(caught.value.__cause__, OSError)
 
 
+def test_a_closed_socket_keeps_its_number_until_its_reader_has_left(
+    pair: tuple[TcpTransport, socket.socket],
+) -> None:
+    transport, _ = pair
+    number = transport._socket.fileno()
+    with transport._guard.use():
+        transport.close()
+        assert transport._socket.fileno() == number
+        with socket.socket() as another:
+            assert another.fileno() != number
+    assert transport._socket.fileno() == -1
+    with pytest.raises(ConnectionLost, match="closed by this client"):
+        transport.receive_into(bytearray(10))
+
+
 def test_sending_after_the_end_is_a_lost_connection(
     pair: tuple[TcpTransport, socket.socket],
 ) -> None:
     transport, _ = pair
     transport.close()
-    with pytest.raises(ConnectionLost, match="send failed"):
+    with pytest.raises(ConnectionLost, match="closed by this client"):
         transport.send_all(b"x")
 
 

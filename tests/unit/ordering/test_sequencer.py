@@ -10,7 +10,7 @@ FINAL = BrokerError("b:1", "a send", 13, "too large")
 
 
 def sequencer(*batches: str, patience_ms: int = 10_000) -> QueueSequencer[str]:
-    return QueueSequencer(iter(batches), patience_ms)
+    return QueueSequencer(patience_ms, batches)
 
 
 def test_nothing_to_send_is_done_at_once() -> None:
@@ -96,3 +96,34 @@ def test_an_outcome_of_nothing_in_flight_is_a_bug_of_ours() -> None:
         sends.landed()
     with pytest.raises(LocalProtocolError):
         sends.failed(BUSY, 0)
+
+
+def test_batches_may_come_in_while_others_leave() -> None:
+    sends = sequencer()
+    sends.add("a")
+    assert sends.take(0) == "a"
+    sends.add("b")
+    assert sends.take(0) is None
+    assert sends.landed() == "a"
+    assert sends.take(0) == "b"
+
+
+def test_a_batch_can_be_kept_untouched_for_longer_than_the_pause() -> None:
+    sends = sequencer("a")
+    sends.take(0)
+    sends.failed(BUSY, 100, at_least_ms=1_000)
+    assert sends.take(1_099) is None
+    assert sends.take(1_100) == "a"
+
+
+def test_everything_can_begin_again_in_the_same_order() -> None:
+    sends = sequencer("a", "b", "c")
+    sends.take(0)
+    left = [sends.landed()]
+    sends.take(0)
+    sends.begin_again(left)
+    order = []
+    while (batch := sends.take(0)) is not None:
+        order.append(batch)
+        sends.landed()
+    assert order == ["a", "b", "c"]

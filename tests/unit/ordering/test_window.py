@@ -25,6 +25,18 @@ def test_no_more_pulls_are_outstanding_than_the_depth() -> None:
     assert fill(window) == [(20, 10)]
 
 
+def test_right_guesses_let_more_pulls_in_flight_and_a_wrong_one_few_again() -> None:
+    window = PullWindow(0, 100_000, step=10, depth=64)
+    assert len(fill(window)) == 8
+    in_flight = 8
+    for _ in range(100):
+        window.answered(window.oldest + 10)
+        in_flight += len(fill(window)) - 1
+    assert in_flight == 64
+    assert window.answered(window.oldest + 5) == 63
+    assert len(fill(window)) == 8
+
+
 def test_an_answer_as_expected_voids_nothing() -> None:
     window = PullWindow(0, 64, step=32, depth=4)
     fill(window)
@@ -50,11 +62,41 @@ def test_a_step_is_never_below_one() -> None:
     assert fill(window)[0] == (1, 1)
 
 
-def test_an_answer_that_skipped_further_voids_the_guesses_and_keeps_the_step() -> None:
+def test_an_answer_that_reached_further_voids_only_what_it_overtook() -> None:
+    window = PullWindow(0, 200, step=32, depth=3)
+    assert fill(window) == [(0, 32), (32, 32), (64, 32)]
+    assert window.answered(70) == 1
+    assert (window.position, window.oldest) == (70, 64)
+    assert fill(window) == [(96, 32), (128, 32)]
+
+
+def test_an_answer_that_overtook_all_pulls_voids_them() -> None:
     window = PullWindow(0, 200, step=32, depth=3)
     fill(window)
     assert window.answered(100) == 2
     assert fill(window)[0] == (100, 32)
+
+
+def test_an_overtaken_pull_that_brings_nothing_new_takes_nothing_back() -> None:
+    window = PullWindow(0, 200, step=32, depth=2)
+    fill(window)
+    assert window.answered(60) == 0
+    fill(window)
+    assert window.answered(50) == 1
+    assert window.position == 60
+    assert fill(window)[0][0] == 60
+
+
+def test_the_step_becomes_what_answers_keep_reaching_but_no_more_is_asked_for() -> None:
+    window = PullWindow(0, 100_000, step=32, depth=2)
+    for _ in range(4):
+        fill(window)
+        window.answered(window.oldest + 800)
+    assert [count for _, count in fill(window)] == [32, 32]
+    assert window.step == 800
+    first = window.oldest
+    assert window.answered(first + 800) == 0
+    assert (window.position, window.oldest) == (first + 800, first + 800)
 
 
 def test_an_answer_beyond_the_end_is_the_end() -> None:

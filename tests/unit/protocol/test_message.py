@@ -157,7 +157,7 @@ def test_a_body_that_is_not_compressed_as_its_flag_says_is_refused() -> None:
         (0, ">i", -1, "found totalSize -1"),
         (0, ">i", 101, "expected propertiesLen of 0 to 1 bytes, found 2"),
         (4, ">I", 0xCBD43194, "found 0xCBD43194"),
-        (36, ">i", 0xC0, "inner batch"),
+        (36, ">i", 0xC0, "expected the messages of an inner batch, found 5 bytes where"),
         (36, ">i", 0x30, "is malformed"),
         (84, ">i", -1, "expected body of 0 to 14 bytes, found -1"),
         (84, ">i", 15, "expected body of 0 to 14 bytes, found 15"),

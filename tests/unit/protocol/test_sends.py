@@ -3,13 +3,16 @@
 import pytest
 
 from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
-from rmq_ordered.model import MessageQueue, SendResult
+from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueReceipt, SendResult
 from rmq_ordered.protocol.codes import RequestCode
 from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.message import encode_batch
 from rmq_ordered.protocol.sends import (
     STORED_CODES,
+    parse_receipt,
     parse_send,
     send_batch_request,
+    send_record_request,
     send_request,
 )
 
@@ -78,3 +81,33 @@ def test_an_answer_without_a_place_is_a_remote_protocol_error(missing: str) -> N
 
 def test_stored_but_less_durable_than_wished_counts_as_stored() -> None:
     assert sorted(STORED_CODES) == [0, 10, 11, 12]
+
+
+def test_a_record_alone_is_sent_as_a_message() -> None:
+    record = encode_batch([OutgoingMessage(b"hello", {"KEYS": "grün"}, 5)])
+    request = send_record_request(QUEUE, record, producer_group="PG1", born_ms=1, sys_flag=769)
+    assert request.code == RequestCode.SEND_MESSAGE_V2
+    assert request.body == b"hello"
+    assert request.ext("i") == "KEYS\x01grün\x02WAIT\x01true\x02"
+    assert (request.ext("m"), request.ext("f"), request.ext("h")) == ("false", "769", "5")
+
+
+def test_the_system_flag_of_a_batch_is_that_of_its_records() -> None:
+    request = send_batch_request(QUEUE, b"batch", producer_group="PG1", born_ms=1, sys_flag=769)
+    assert request.ext("f") == "769"
+
+
+@pytest.mark.parametrize(
+    ("fields", "receipt"),
+    [
+        ({}, QueueReceipt(QUEUE, 2, 0, 40, 41)),
+        ({"landed": "0"}, QueueReceipt(QUEUE, 2, 0, 40, 41)),
+        ({"landed": "1"}, QueueReceipt(QUEUE, 1, 1, 40, None)),
+        ({"landed": "2", "queueOffset": "-1"}, QueueReceipt(QUEUE, 0, 2, None, None)),
+    ],
+    ids=["no stamps", "all new", "some new", "none new"],
+)
+def test_a_receipt_tells_new_messages_from_repeats(
+    fields: dict[str, str], receipt: QueueReceipt
+) -> None:
+    assert parse_receipt(RemotingCommand(0, ext_fields=LANDED | fields), QUEUE, 2) == receipt

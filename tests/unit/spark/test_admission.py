@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from tests.support.calls import ALL, Engine, NewReader, positions
 
-from rmq_ordered.model import MessageQueue
+from rmq_ordered.model import MessageQueue, OutgoingMessage
 from rmq_ordered.options import Admission
 from rmq_ordered.spark.admission import default_limit
 from rmq_ordered.testing import ClusterDouble
@@ -53,23 +53,21 @@ def test_once_reads_everything_whatever_the_options_say(new_reader: NewReader) -
 
 
 def test_bytes_are_estimated_from_the_records(
-    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader
+    cluster: ClusterDouble, new_reader: NewReader
 ) -> None:
-    for queue in queues:
-        stored = cluster.brokers[0].queues[queue]
-        for _ in range(990):
-            stored.append(b"x" * 900, {}, cluster.clock.wall_ms())
-        stored.messages = [*stored.messages[10:], *stored.messages[:10]]
-        stored.messages = [_at(message, at) for at, message in enumerate(stored.messages)]
-    taken = planned(new_reader, maxBytesPerTrigger="100k")
-    assert 90 <= taken <= 105
-    assert planned(new_reader, maxBytesPerTrigger="100k", maxOffsetsPerTrigger="50") == 50
+    for queue in cluster.brokers[0].add_topic("large", 2):
+        for _ in range(500):
+            message = OutgoingMessage(b"x" * 900)
+            cluster.brokers[0].queues[queue].append(message, cluster.clock.wall_ms())
 
+    def taken(**options: str) -> int:
+        reader = new_reader(subscribe="large", maxBytesPerTrigger="100k", **options)
+        end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+        reader.stop()
+        return sum(positions(end, "large").values())
 
-def _at(message: object, queue_offset: int) -> object:
-    from dataclasses import replace
-
-    return replace(message, queue_offset=queue_offset)  # type: ignore[type-var]
+    assert 90 <= taken() <= 105
+    assert taken(maxOffsetsPerTrigger="50") == 50
 
 
 def test_a_small_backlog_waits_for_more_or_for_the_delay(

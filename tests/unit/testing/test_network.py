@@ -59,6 +59,16 @@ def test_a_server_that_is_down_breaks_its_streams_and_takes_no_new_ones(
     assert ask(network.connect("a:1"), 11) == 0
 
 
+def test_a_server_that_takes_no_new_streams_goes_on_with_the_old_ones(
+    network: ScriptedNetwork,
+) -> None:
+    old = network.connect("a:1")
+    network.refuse("a:1")
+    with pytest.raises(ConnectFailed):
+        network.connect("a:1")
+    assert ask(old, 11) == 0
+
+
 def test_a_fault_strikes_the_next_request_of_its_code_once(network: ScriptedNetwork) -> None:
     transport = network.connect("a:1")
     network.arm(BUSY, 11)

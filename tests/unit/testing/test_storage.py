@@ -9,7 +9,9 @@ QUEUE = MessageQueue("orders", "broker-a", 3)
 
 def test_messages_get_rising_offsets_and_are_stored_as_records() -> None:
     stored = StoredQueue(QUEUE)
-    assert [stored.append(body, {"TAGS": "t"}, 100) for body in (b"a", b"b", b"c")] == [0, 1, 2]
+    assert [
+        stored.append(OutgoingMessage(body, {"TAGS": "t"}), 100) for body in (b"a", b"b", b"c")
+    ] == [0, 1, 2]
     assert stored.maximum == 3
     body = b"".join(stored.records(1, 10))
     messages = list(decode_messages(body, broker_name="broker-a"))
@@ -24,7 +26,7 @@ def test_messages_get_rising_offsets_and_are_stored_as_records() -> None:
 def test_the_offset_at_a_time_is_the_first_stored_then_or_later() -> None:
     stored = StoredQueue(QUEUE, minimum=1)
     for at_ms in (100, 200, 200, 300):
-        stored.append(b"x", {}, at_ms)
+        stored.append(OutgoingMessage(b"x"), at_ms)
     assert [stored.first_at(t) for t in (0, 200, 201, 301)] == [1, 1, 3, 4]
 
 

@@ -1,5 +1,6 @@
 package rmqordered.testclients;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -19,6 +20,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 public final class Load {
     private final Arguments arguments;
     private final int count;
+    private Duration spentBefore = Duration.ZERO;
 
     private Load(Arguments arguments) {
         this.arguments = arguments;
@@ -86,7 +88,10 @@ public final class Load {
         for (int seen = 0; seen < count; ) {
             List<MessageExt> messages = consumer.poll(1000);
             // Finding the route and balancing the queues is not what is measured.
-            begin = begin == 0 && !messages.isEmpty() ? System.nanoTime() : begin;
+            if (begin == 0 && !messages.isEmpty()) {
+                begin = System.nanoTime();
+                spentBefore = spent();
+            }
             seen += messages.size();
         }
         report(begin);
@@ -97,10 +102,15 @@ public final class Load {
         return new byte[(int) arguments.number("body-bytes", 100)];
     }
 
+    private static Duration spent() {
+        return ProcessHandle.current().info().totalCpuDuration().orElse(Duration.ZERO);
+    }
+
     private void report(long begin) {
         Map<String, Object> done = Lines.event("done");
         done.put("count", count);
         done.put("nanos", System.nanoTime() - begin);
+        done.put("cpuNanos", spent().minus(spentBefore).toNanos());
         Lines.print(done);
     }
 }

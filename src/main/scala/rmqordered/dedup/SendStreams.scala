@@ -1,7 +1,6 @@
 package rmqordered.dedup
 
 import java.io.IOException
-import java.util.concurrent.ConcurrentHashMap
 
 import org.slf4j.LoggerFactory
 
@@ -81,7 +80,7 @@ object StampVerdict {
 final class SendStreams(file: SmallFile, capacity: Int) {
   import SendStreams._
 
-  private val streams = new ConcurrentHashMap[StreamKey, LastStamp]()
+  private val streams = new StreamTable
   private var validToOffset = load()
 
   /** Records from this commit log offset on must be shown to `observe`. */
@@ -124,18 +123,14 @@ final class SendStreams(file: SmallFile, capacity: Int) {
 
   /** Recovery and retention: forgets streams whose last message is not there any more. */
   def retain(isAlive: (String, Long) => Boolean): Unit = {
-    val _ = streams.entrySet().removeIf { entry =>
-      !isAlive(entry.getKey.queue.topic, entry.getValue.commitLogOffset)
-    }
+    streams.removeIf((key, last) => !isAlive(key.queue.topic, last.commitLogOffset))
   }
 
-  def forget(topic: String): Unit = {
-    val _ = streams.keySet().removeIf(_.queue.topic == topic)
-  }
+  def forget(topic: String): Unit = streams.removeIf((key, _) => key.queue.topic == topic)
 
-  def last(key: StreamKey): Option[LastStamp] = Option(streams.get(key))
+  def last(key: StreamKey): Option[LastStamp] = streams.get(key)
 
-  def size: Int = streams.size()
+  def size: Int = streams.size
 
   /** Says what to do with a request. Changes nothing. */
   def judge(queue: QueueKey, request: StampedRequest): StampVerdict = {
@@ -143,7 +138,7 @@ final class SendStreams(file: SmallFile, capacity: Int) {
     val first = request.firstSequence
     last(StreamKey(queue, request.sink, request.partition)) match {
       case None if first != 0 => StreamUnknown(first)
-      case None if streams.size() >= capacity => TooManyStreams(capacity)
+      case None if streams.size >= capacity => TooManyStreams(capacity)
       case None => Append(0)
       case Some(last) if request.batch < last.batch => StaleBatch(request.batch, last)
       case Some(last) if request.batch > last.batch =>
@@ -208,15 +203,15 @@ final class SendStreams(file: SmallFile, capacity: Int) {
   }
 
   /**
-   * Everything remembered, to be written with `save`. Under the append lock.
+   * Everything remembered now, to be written with `save`. Under the append lock, and quick: the
+   * result makes the snapshot later, once, before the next `freeze`.
    *
    * @param validTo
    *   the end of the log
    */
-  def freeze(validTo: Long): StreamSnapshot = {
-    val copy = Vector.newBuilder[(StreamKey, LastStamp)]
-    streams.forEach((key, last) => copy += key -> last)
-    StreamSnapshot(validTo, copy.result())
+  def freeze(validTo: Long): () => StreamSnapshot = {
+    val picture = streams.freeze()
+    () => StreamSnapshot(validTo, picture())
   }
 
   /**
@@ -224,8 +219,8 @@ final class SendStreams(file: SmallFile, capacity: Int) {
    * snapshot must not know more than the log. If it cannot be written, the next start reads more of
    * the log.
    */
-  def save(snapshot: StreamSnapshot): Unit =
-    try file.replace(StreamSnapshot.encode(snapshot))
+  def save(frozen: () => StreamSnapshot): Unit =
+    try file.replace(StreamSnapshot.encode(frozen()))
     catch {
       case error: IOException =>
         logger.warn("the send streams could not be saved file={}", file.name, error)

@@ -1,11 +1,15 @@
 package rmqordered.handler
 
+import java.nio.charset.StandardCharsets.UTF_8
+
 import rmqordered.dedup.{LastStamp, SendStamp, SendStreams, StampVerdict, StampedRequest}
 import rmqordered.protocol.{ExtFields, MessageProperties, RecordContent, ResponseCode}
 import rmqordered.store.StampedOutcome
 
 /** Stamps of sends on the wire: read from messages, told in answers. */
 object Stamps {
+
+  private val propertyName = SendStamp.PropertyName.getBytes(UTF_8)
 
   /** What a receipt says in place of an offset that nobody remembers. */
   val UnknownOffset: Long = -1L
@@ -23,17 +27,22 @@ object Stamps {
   ): Option[StampedRequest] =
     if (!SendStreams.counts(request.topic)) None
     else {
-      val texts = contents.map(c => MessageProperties.find(c.properties, SendStamp.PropertyName))
+      val texts = contents.map(c => MessageProperties.find(c.properties, propertyName))
       val stamps =
         StampedRequest.of(texts).fold(problem => throw Failures.illegalMessage(problem), identity)
       if (stamps.isDefined) ensurePlace(request, target)
       // Only records count in a batch; a stamp beside them would be lost without a word.
-      else if (MessageProperties.decode(request.properties).contains(SendStamp.PropertyName))
+      else if (isStamped(request.properties))
         throw Failures.illegalMessage(
           s"In a batch every record carries its own ${SendStamp.PropertyName}."
         )
       stamps
     }
+
+  // The name alone first: most sends have no stamp, and none of them needs its properties twice.
+  private def isStamped(properties: String): Boolean =
+    properties.contains(SendStamp.PropertyName) &&
+      MessageProperties.decode(properties).contains(SendStamp.PropertyName)
 
   private def ensurePlace(request: SendRequest, target: String): Unit = {
     if (request.queueId < 0)

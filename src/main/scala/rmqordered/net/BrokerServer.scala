@@ -17,6 +17,7 @@ import io.netty.channel.{
 }
 import io.netty.handler.timeout.IdleStateHandler
 import io.netty.util.concurrent.GlobalEventExecutor
+import io.netty.util.internal.PlatformDependent
 import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
@@ -38,6 +39,7 @@ final class BrokerServer(config: BrokerConfig) {
   private val connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE)
   private val encoder = new FrameEncoder
   private val limits = ConnectionLimits.of(config)
+  private val unsent = new UnsentBytes(PlatformDependent.maxDirectMemory() / UnsentPart)
   @volatile private var listener: Option[ConnectionListener] = None
   private var server: Channel = _
 
@@ -92,6 +94,7 @@ final class BrokerServer(config: BrokerConfig) {
         .addLast(
           new IdleStateHandler(0, 0, idleSeconds, TimeUnit.SECONDS),
           new TlsDetector(tls),
+          new UnsentLimit(unsent),
           encoder,
           new FrameDecoder(config(Settings.maxFrameBytes)),
           new ClientConnection(served, limits)
@@ -131,6 +134,10 @@ object BrokerServer {
   private val logger = LoggerFactory.getLogger(classOf[BrokerServer])
 
   private val Backlog = 1024
+
+  // The part of the buffers' memory (-XX:MaxDirectMemorySize) that unsent answers may take before
+  // connections have to wait; the rest is for the answers and requests that come on top.
+  private val UnsentPart = 4
 
   // A stop waits this long for clients that do not take their last answers.
   private val CloseTimeoutMs = 3000L

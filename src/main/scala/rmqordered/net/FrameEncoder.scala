@@ -2,8 +2,9 @@ package rmqordered.net
 
 import io.netty.buffer.ByteBuf
 import io.netty.channel.ChannelHandler.Sharable
-import io.netty.channel.ChannelHandlerContext
-import io.netty.handler.codec.MessageToByteEncoder
+import io.netty.channel.{ChannelHandlerContext, ChannelPromise}
+import io.netty.handler.codec.{EncoderException, MessageToByteEncoder}
+import org.slf4j.LoggerFactory
 
 import rmqordered.protocol.{FrameCodec, RemotingCommand, SerializeType}
 
@@ -14,6 +15,20 @@ import rmqordered.protocol.{FrameCodec, RemotingCommand, SerializeType}
 @Sharable
 final class FrameEncoder extends MessageToByteEncoder[RemotingCommand](classOf[RemotingCommand]) {
   private val serializeType = SerializeType.Json
+
+  /** An answer that cannot be written must not just be missing: the client would wait for it. */
+  override def write(context: ChannelHandlerContext, message: Any, promise: ChannelPromise): Unit =
+    try super.write(context, message, promise)
+    catch {
+      case error: EncoderException =>
+        FrameEncoder.logger.warn(
+          "closing a connection whose answer cannot be written client={} problem={}",
+          context.channel().remoteAddress(),
+          Option(error.getCause).getOrElse(error).toString
+        )
+        context.close()
+        throw error
+    }
 
   // Called first, to get a buffer of the right size; the header is encoded in `encode`.
   override def allocateBuffer(
@@ -40,6 +55,7 @@ final class FrameEncoder extends MessageToByteEncoder[RemotingCommand](classOf[R
 }
 
 object FrameEncoder {
+  private val logger = LoggerFactory.getLogger(classOf[FrameEncoder])
 
   // Most headers are smaller; a larger one makes the buffer grow once.
   private val HeaderGuessBytes = 512

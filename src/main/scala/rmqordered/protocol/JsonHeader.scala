@@ -49,6 +49,21 @@ object JsonHeader {
 
   private def writeString(out: java.lang.StringBuilder, text: String): Unit = {
     out.append('"')
+    if (isPlain(text)) out.append(text) else writeEscaped(out, text)
+    val _ = out.append('"')
+  }
+
+  // Nearly every text is: one look at it instead of an append for each letter.
+  private def isPlain(text: String): Boolean = {
+    var i = 0
+    while (i < text.length && !needsEscape(text.charAt(i))) i += 1
+    i == text.length
+  }
+
+  private def needsEscape(char: Char): Boolean =
+    char < FirstPrintable || char == '"' || char == '\\'
+
+  private def writeEscaped(out: java.lang.StringBuilder, text: String): Unit =
     text.foreach {
       case '"' => out.append("\\\"")
       case '\\' => out.append("\\\\")
@@ -60,8 +75,6 @@ object JsonHeader {
       case char if char < FirstPrintable => out.append("\\u%04X".format(char.toInt))
       case char => out.append(char)
     }
-    val _ = out.append('"')
-  }
 
   /** @throws ProtocolError when the bytes are not a JSON object or a number is not one */
   def decode(bytes: Array[Byte], offset: Int, length: Int, body: Body): RemotingCommand =

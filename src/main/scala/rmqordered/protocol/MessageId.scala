@@ -29,9 +29,12 @@ object MessageId {
 
   def hex(bytes: Array[Byte]): String = {
     val out = new Array[Char](bytes.length * 2)
-    bytes.indices.foreach { i =>
+    // A loop, not foreach: this runs for every message of a batch.
+    var i = 0
+    while (i < bytes.length) {
       out(2 * i) = digits((bytes(i) >> 4) & 0xf)
       out(2 * i + 1) = digits(bytes(i) & 0xf)
+      i += 1
     }
     new String(out)
   }

@@ -62,7 +62,8 @@ object MessageProperties {
    */
   def find(properties: Slice, name: String): Option[String] = find(properties, name.getBytes(UTF_8))
 
-  private def find(properties: Slice, name: Array[Byte]): Option[String] = {
+  /** The same for whoever looks into many messages. */
+  def find(properties: Slice, name: Array[Byte]): Option[String] = {
     var found: Option[String] = None
     var start = properties.offset
     while (start < properties.end) {

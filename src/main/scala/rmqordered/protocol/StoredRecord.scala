@@ -79,6 +79,23 @@ object StoredRecord {
       content.body.length + (if (isV1(envelope)) 1 else 2) + envelope.topicBytes.length +
       content.properties.length
 
+  /** The sizes of the records of one append. Loops, not maps: these run for every message. */
+  def sizes(envelope: RecordEnvelope, contents: Vector[RecordContent]): Array[Int] = {
+    val found = new Array[Int](contents.length)
+    var i = 0
+    while (i < found.length) {
+      found(i) = size(envelope, contents(i))
+      i += 1
+    }
+    found
+  }
+
+  def totalSize(envelope: RecordEnvelope, contents: Vector[RecordContent]): Long = {
+    var total = 0L
+    contents.foreach(content => total += size(envelope, content))
+    total
+  }
+
   /** Where the store timestamp stands, which depends on the size of the born host. */
   def storeTimestampAt(sysFlag: Int): Int = BornHostAt + hostBytes(sysFlag, BornHostV6)
 

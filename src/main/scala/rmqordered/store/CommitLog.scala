@@ -48,12 +48,13 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
       firstQueueOffset: Long,
       storeTimestamp: Long
   ): Appended = {
-    val sizes = contents.iterator.map(StoredRecord.size(envelope, _)).toArray
+    val sizes = StoredRecord.sizes(envelope, contents)
     val total = sizes.sum
     val segment = segmentWithRoom(total + AppendSeal.Bytes)
     val start = writePosition
     segment.ensureAllocated(start + total + AppendSeal.Bytes + FillerBytes)
     val offsets = new Array[Long](sizes.length)
+    segment.noteWrite(total)
     val target = segment.bytes.duplicate().position(start)
     var i = 0
     contents.foreach { content =>
@@ -119,6 +120,7 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     )
 
   private def timestampAt(segment: MappedSegment, at: Int): Long = {
+    segment.noteRead(StoredRecord.MinBytes)
     val sysFlag = segment.bytes.getInt(at + StoredRecord.SysFlagAt)
     segment.bytes.getLong(at + StoredRecord.storeTimestampAt(sysFlag))
   }
@@ -126,6 +128,7 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
   /** A record's bytes, not copied. */
   def record(offset: Long, size: Int): Option[ByteBuffer] =
     segmentAt(offset).map { segment =>
+      segment.noteRead(size)
       segment.bytes.slice((offset - segment.baseOffset).toInt, size)
     }
 

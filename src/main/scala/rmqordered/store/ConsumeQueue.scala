@@ -82,6 +82,7 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
     }
     val firstByte = next * UnitBytes
     segments.drop(MappedSegment.indexAt(segments, firstByte)).foreach { segment =>
+      segment.noteWrite(count * UnitBytes)
       segment.ensureAllocated(Math.min(endByte - segment.baseOffset, segmentBytes.toLong).toInt)
     }
   }
@@ -128,6 +129,7 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
   def scan(start: Long, end: Long)(visit: UnitVisitor): Unit = {
     val current = segments
     var queueOffset = start
+    var noted: MappedSegment = null
     var goOn = current.nonEmpty
     while (goOn && queueOffset < end) {
       val byte = queueOffset * UnitBytes
@@ -135,6 +137,10 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
       if (i < 0 || i >= current.length) goOn = false
       else {
         val segment = current(i)
+        if (segment ne noted) {
+          segment.noteRead((Math.min(end * UnitBytes, segment.endOffset) - byte).toInt)
+          noted = segment
+        }
         val at = (byte - segment.baseOffset).toInt
         val units = segment.bytes
         goOn = visit(queueOffset, units.getLong(at), units.getInt(at + 8), units.getLong(at + 12))

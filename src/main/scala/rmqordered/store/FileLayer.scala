@@ -14,6 +14,13 @@ trait MappedFile {
   def bytes: ByteBuffer
 
   def force(from: Int, length: Int): Unit
+
+  /**
+   * Says that so many bytes in a row are read, or written, about now. Nothing depends on it but how
+   * much of the file counts as this process's memory.
+   */
+  def noteRead(length: Int): Unit
+  def noteWrite(length: Int): Unit
 }
 
 /**
@@ -69,6 +76,13 @@ trait FileLayer {
 /** The machine's own file system. */
 object DiskFiles extends FileLayer {
 
+  // So much of the files at most counts as memory of this process; the page cache keeps the rest.
+  private val MappedBytes = 16L * 1024 * 1024
+  private val PageBytes = 4096L
+  // Linux maps the neighbours of a page that is read.
+  private val ReadAroundBytes = 64L * 1024
+  private lazy val pages = new PageBudget(MappedBytes, PageBudget.giveBackToKernel)
+
   override def map(file: Path, capacity: Int): MappedFile = {
     val channel = FileChannel.open(file, CREATE, READ, WRITE)
     try {
@@ -81,7 +95,10 @@ object DiskFiles extends FileLayer {
 
   private final class Mapping(buffer: MappedByteBuffer) extends MappedFile {
     override def bytes: ByteBuffer = buffer
+    private val entry = pages.enter(buffer)
     override def force(from: Int, length: Int): Unit = { val _ = buffer.force(from, length) }
+    override def noteRead(length: Int): Unit = pages.used(entry, ReadAroundBytes + length)
+    override def noteWrite(length: Int): Unit = pages.used(entry, PageBytes + length)
   }
 
   override def zero(file: Path, from: Int, until: Int): Unit = {

@@ -30,6 +30,9 @@ final class IndexFile private (
 
   def isFull: Boolean = entries >= shape.entries
 
+  /** Says that so many entries are added about now. */
+  def noteAdding(count: Int): Unit = mapping.noteWrite(count * EntryBytes)
+
   def add(hash: Int, commitLogOffset: Long): Unit = {
     val at = entryAt(entries + 1)
     val slot = slotAt(hash)
@@ -48,6 +51,7 @@ final class IndexFile private (
     var goOn = true
     while (goOn && number > 0 && number < before) {
       val at = entryAt(number)
+      mapping.noteRead(EntryBytes)
       if (bytes.getInt(at) == hash) goOn = visit(bytes.getLong(at + 4))
       before = number
       number = bytes.getInt(at + 12)

@@ -31,6 +31,7 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) {
       }
       room += shape.entries
     }
+    filling.lastOption.foreach(_.noteAdding(Math.min(count, shape.entries)))
   }
 
   def add(hashes: Array[Int], commitLogOffset: Long): Unit = {

@@ -20,6 +20,7 @@ final class LogSlices private (
     var i = 0
     while (i < segments.length) {
       val at = target.position()
+      segments(i).noteRead(lengths(i))
       target.put(at, segments(i).bytes, positions(i), lengths(i))
       target.position(at + lengths(i))
       i += 1

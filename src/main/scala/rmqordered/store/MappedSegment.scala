@@ -46,6 +46,10 @@ final class MappedSegment private (
 
   private def roundUp(end: Int): Long = (end.toLong + stepBytes - 1) / stepBytes * stepBytes
 
+  /** Says that so many bytes in a row are read, or written, about now. */
+  def noteRead(length: Int): Unit = mapping.noteRead(length)
+  def noteWrite(length: Int): Unit = mapping.noteWrite(length)
+
   /** Makes a range durable. */
   def force(from: Int, to: Int): Unit = if (to > from) mapping.force(from, to - from)
 }

@@ -40,6 +40,13 @@ object MessageKeys {
     found.result()
   }
 
+  /** How many hashes there are. */
+  def count(hashes: Array[Array[Int]]): Int = {
+    var total = 0
+    hashes.foreach(found => total += found.length)
+    total
+  }
+
   def hash(topic: Array[Byte], key: Array[Byte]): Int = hash(topic, key, 0, key.length)
 
   /** Whether a message has a key of that kind. */

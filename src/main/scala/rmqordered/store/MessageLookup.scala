@@ -56,7 +56,7 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
     for {
       segment <- log.segmentAt(commitLogOffset)
       at = (commitLogOffset - segment.baseOffset).toInt
-      record <- LogRecords.at(segment.bytes, at, commitLogOffset)
+      record <- LogRecords.at(segment, at, commitLogOffset)
       queue <- queues.get(QueueKey(record.envelope.topic, record.envelope.queueId))
       queueOffset = record.position.queueOffset
       if queueOffset >= queue.minOffset && queueOffset < queue.maxOffset

@@ -156,7 +156,7 @@ final class MessageStore(
       contents: Vector[RecordContent],
       failed: AppendOutcome => Unit
   )(action: => Unit): Unit = {
-    val bytes = contents.iterator.map(StoredRecord.size(envelope, _).toLong).sum
+    val bytes = StoredRecord.totalSize(envelope, contents)
     if (bytes > log.maxAppendBytes) failed(AppendOutcome.TooLarge(bytes, log.maxAppendBytes))
     else
       unavailable match {
@@ -201,7 +201,7 @@ final class MessageStore(
     val queue = queues.getOrCreate(QueueKey(envelope.topic, envelope.queueId))
     // Room for the indexes first: once the log has the records there is no way back.
     queue.ensureRoom(contents.length)
-    index.ensureRoom(hashes.iterator.map(_.length).sum, log.maxOffset)
+    index.ensureRoom(MessageKeys.count(hashes), log.maxOffset)
     lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
     val first = queue.nextOffset
     val appended = log.append(envelope, contents, first, lastStoreTimestamp)

@@ -156,6 +156,7 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
           readAppend(segment, position, sealAt) match {
             case Left(problem) => result = Some(Scan(position, isFull = false, Some(problem)))
             case Right(found) =>
+              segment.noteRead(sealAt - position)
               found.foreach(accept(_, visit))
               position = sealAt + AppendSeal.Bytes
           }

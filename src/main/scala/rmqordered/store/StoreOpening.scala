@@ -154,7 +154,7 @@ final class StoreOpening(
     segments.lift(MappedSegment.indexAt(segments, commitLogOffset)).flatMap { segment =>
       val at = commitLogOffset - segment.baseOffset
       if (at >= segment.capacity) None
-      else LogRecords.at(segment.bytes, at.toInt, commitLogOffset)
+      else LogRecords.at(segment, at.toInt, commitLogOffset)
     }
 
   private def startAnew(): Unit = {

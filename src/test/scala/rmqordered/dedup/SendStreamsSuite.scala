@@ -144,7 +144,7 @@ class SendStreamsSuite extends munit.FunSuite {
 
   test("without a snapshot, or with a bad one, every record must be shown") {
     assertEquals(new SendStreams(new MemoryFile(), 10).validTo, 0L)
-    val bytes = StreamSnapshot.encode(filled().freeze(1000L))
+    val bytes = StreamSnapshot.encode(filled().freeze(1000L)())
     bytes.indices.foreach { i =>
       val damaged = bytes.clone()
       damaged(i) = (damaged(i) ^ 1).toByte

@@ -119,6 +119,8 @@ final class SimulatedDisk(random: Random, sectorBytes: Int = 512) extends FileLa
         def some(): Unit = found.settle(from, random.nextInt(length + 1))
         operation(some())(found.settle(from, length))
       }
+      override def noteRead(length: Int): Unit = ()
+      override def noteWrite(length: Int): Unit = ()
     }
   }
 

@@ -2,8 +2,11 @@ package rmqordered.store
 
 import java.util.concurrent.{Semaphore, TimeUnit}
 
+import rmqordered.dedup.{SendStreams, StampedRequest}
+import rmqordered.model.QueueKey
 import rmqordered.protocol.RecordContent
 import rmqordered.store.StoreFixture._
+import rmqordered.util.MemoryFile
 
 /**
  * How fast appends become durable. Runs with -Drmqordered.speed=true; asserts only that all
@@ -25,6 +28,25 @@ class StoreSpeedSuite extends munit.FunSuite {
       measure(mode, "batches of 1,000 x 100 B, 4 in flight", 1000000, 1000, 100, 4)
       measure(mode, "batches of 300 x 1 KiB, 4 in flight", 300000, 300, 1024, 4)
     }
+  }
+
+  test("a checkpoint of 200,000 send streams, under the append lock") {
+    assume(isOn, "switched off")
+    val streams = new SendStreams(new MemoryFile(), 200000)
+    (0 until 200000).foreach { n =>
+      val queue = QueueKey(s"orders-${n % 50}", n % 8)
+      val request = StampedRequest("sink", n.toLong, 1L, 0L, Vector(n.toLong))
+      streams.landed(queue, request, 0, n.toLong, Array(n * 300L))
+    }
+    val times = (0 until 20).map { _ =>
+      val start = System.nanoTime()
+      val save = streams.freeze(60000000L)
+      val held = System.nanoTime() - start
+      streams.save(save)
+      held / 1e6
+    }
+    println(f"held for ${times.head}%.2f ms at first, ${times.sorted.apply(10)}%.2f ms usually")
+    assertEquals(streams.size, 200000)
   }
 
   private def measure(

@@ -241,6 +241,8 @@ final class LimitedDisk extends FileLayer {
       override def force(from: Int, length: Int): Unit =
         if (failsToForce) throw new IOException("Input/output error")
         else mapped.force(from, length)
+      override def noteRead(length: Int): Unit = mapped.noteRead(length)
+      override def noteWrite(length: Int): Unit = mapped.noteWrite(length)
     }
   }
   override def zero(file: Path, from: Int, until: Int): Unit = {

@@ -1,0 +1,89 @@
+"""What a listener of an ordered consumer is given, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from rmq_ordered.model import Message, MessageQueue
+from rmq_ordered.protocol.message import decode_message
+from rmq_ordered.protocol.properties import PROPERTY_TAGS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rmq_ordered.columnar import DecodeOptions
+
+
+class ConsumeResult(Enum):
+    """What became of a batch."""
+
+    SUCCESS = "success"
+    # The same batch again after a pause; until then the queue stands still, the others go on.
+    SUSPEND = "suspend"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One message, decoded and as the broker sent it."""
+
+    message: Message
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBatch:
+    """Consecutive messages of one queue, in their order. Iterate over it, or take it as Arrow.
+
+    Attributes:
+        queue: where they come from. A message that came by the group's retry topic has its first
+            topic in the property ``RETRY_TOPIC``.
+        messages: at least one.
+        attempt: 0 the first time; how often this very batch was suspended before.
+    """
+
+    queue: MessageQueue
+    messages: tuple[Message, ...]
+    attempt: int = 0
+    _raw: tuple[bytes, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, queue: MessageQueue, records: list[Record], attempt: int) -> MessageBatch:
+        """A batch of records as they were pulled."""
+        return cls(
+            queue,
+            tuple(record.message for record in records),
+            attempt,
+            tuple(record.raw for record in records),
+        )
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    def arrow(self, options: DecodeOptions | None = None) -> pa.RecordBatch:
+        """The same messages as the Spark source gives them: one row each."""
+        from rmq_ordered.columnar import DecodeOptions, decode_pull_body
+
+        return decode_pull_body(b"".join(self._raw), self.queue, options or DecodeOptions())
+
+
+Listener = Callable[[MessageBatch], ConsumeResult]
+
+
+def read_records(
+    body: bytes, broker_name: str, tags: frozenset[str] = frozenset()
+) -> list[tuple[int, Record]]:
+    """The records of a pull answer by queue offset; brokers compare tags by their hash only."""
+    found: list[tuple[int, Record]] = []
+    position = 0
+    while position < len(body):
+        start = position
+        message, position = decode_message(body, position, broker_name=broker_name)
+        if not tags or message.properties.get(PROPERTY_TAGS) in tags:
+            found.append((message.queue_offset, Record(message, body[start:position])))
+    return found

@@ -1,0 +1,337 @@
+"""An ordered consumer: a member of a group that handles its queues one message after another.
+
+It lives beside Apache's Java orderly consumers in one group: the same heartbeats, the same sharing
+out of queues, the same locks. This file is the member; ``consuming`` is the work on its queues.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from rmq_ordered.client.batches import Listener
+from rmq_ordered.client.connection import Client
+from rmq_ordered.client.consumer_settings import ConsumerSettings
+from rmq_ordered.client.consuming import QueueWork
+from rmq_ordered.client.leases import LeaseKeeper
+from rmq_ordered.errors import OptionError, RmqOrderedError, TopicNotFound
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.net.system import fresh_client_id
+from rmq_ordered.protocol.answers import ensure_success
+from rmq_ordered.protocol.command import OUR_VERSION
+from rmq_ordered.protocol.groups import unregister_request
+from rmq_ordered.protocol.members import (
+    FilterKind,
+    StartPoint,
+    Subscription,
+    check_subscription_request,
+    member_heartbeat_request,
+    retry_topic,
+    running_info,
+)
+
+_LOG: Final = logging.getLogger("rmq_ordered.client")
+# As Java: a queue that could not be locked, or a group that could not be read, is tried again soon.
+_RETRY_MS: Final = 1_000
+_CLOSE_TIMEOUT_S: Final = 30.0
+
+
+class OrderedConsumer:
+    """Handles every message of its queues in order, at least once. Thread-safe; use as a context.
+
+    Each queue belongs to one member of the group at a time, and to one listener call at a time. An
+    exception in the listener counts as SUSPEND. What was handled but not yet committed when a
+    member dies is handled again by the next owner.
+
+    Args:
+        client: the cluster; one consumer per group and Client.
+        group: the consumer group.
+        subscriptions: topics, by name or with a filter; the same for all members of the group.
+        listener: called with a MessageBatch, on threads of this consumer.
+        settings: how.
+
+    Raises:
+        OptionError: no topic, or another consumer of this Client is in the group.
+        BrokerError: a broker cannot evaluate an SQL92 filter.
+        TopicNotFound: a topic does not exist.
+        TransportError: the cluster cannot be reached.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        group: str,
+        subscriptions: Iterable[str | Subscription],
+        listener: Listener,
+        settings: ConsumerSettings | None = None,
+    ) -> None:
+        self.group = group
+        self.client_id = fresh_client_id("consumer")
+        self._client = client
+        self._settings = settings or ConsumerSettings()
+        self._subscriptions = _with_retries(group, subscriptions)
+        self._keeper = LeaseKeeper(
+            client.broker,
+            client.clock,
+            group,
+            self.client_id,
+            trust_ms=self._settings.trust_ms,
+            renew_ms=self._settings.renew_ms,
+        )
+        self._work = QueueWork(
+            client, group, self._keeper, listener, self._settings, self._changed, self._failed
+        )
+        self._version_ms = client.clock.wall_ms()
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._failure: RmqOrderedError | None = None
+        self._heartbeat_due_ms = self._rebalance_due_ms = self._commit_due_ms = 0
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Self:
+        """Join the group and begin; returns itself."""
+        for subscription in self._subscriptions.values():
+            self._ensure_served(subscription)
+        self._client.requests.join(self.group, self)
+        try:
+            self._heartbeat()
+        except RmqOrderedError:
+            self._client.requests.leave(self.group)
+            raise
+        self._work.start()
+        name = f"rmq-ordered {self.group} member"
+        self._thread = threading.Thread(target=self._coordinate, name=name, daemon=True)
+        self._thread.start()
+        _LOG.info("joined group=%s client=%s", self.group, self.client_id)
+        return self
+
+    @property
+    def queues(self) -> set[MessageQueue]:
+        """The queues that this consumer works on now."""
+        return self._work.active()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the consumer was closed or failed; raises what it failed with.
+
+        Returns:
+            Whether it has ended.
+        """
+        has_ended = self._ended.wait(timeout_s)
+        if self._failure is not None:
+            raise self._failure
+        return has_ended
+
+    def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
+        """Let running listener calls end, commit, unlock and leave the group. Idempotent.
+
+        A call that does not end in time keeps its queue locked until the lease ends.
+        """
+        if self._thread is None:
+            return
+        self._ended.set()
+        self._wake.set()
+        self._thread.join()
+        self._thread = None
+        self._drain(timeout_s)
+        self._work.close()
+        self._keeper.release()
+        self._leave()
+        self._client.requests.leave(self.group)
+        _LOG.info("left group=%s client=%s", self.group, self.client_id)
+
+    def __enter__(self) -> Self:
+        return self.start() if self._thread is None else self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # What brokers say (on their connections' threads)
+
+    def members_changed(self) -> None:
+        """Somebody joined or left: look at the group now."""
+        self._rebalance_due_ms = 0
+        self._wake.set()
+
+    def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """An operator wants the group to go on elsewhere."""
+        _LOG.info("offsets reset group=%s offsets=%s", self.group, offsets)
+        self._work.move(offsets)
+
+    def describe(self) -> bytes:
+        """RocketMQ's ``ConsumerRunningInfo`` of this consumer."""
+        properties = {
+            "PROP_CLIENT_VERSION": f"rmq-ordered {OUR_VERSION}",
+            "PROP_CONSUMEORDERLY": "true",
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._version_ms),
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_NAMESERVER_ADDR": self._client.routes.name_servers,
+            "PROP_THREADPOOL_CORE_SIZE": str(self._settings.threads),
+        }
+        return running_info(properties, self._subscriptions.values(), self._work.describe())
+
+    # The member's thread
+
+    def _changed(self) -> None:
+        self._heartbeat_due_ms = self._rebalance_due_ms = 0
+        self._wake.set()
+
+    def _failed(self, error: RmqOrderedError) -> None:
+        _LOG.error("the consumer stops group=%s: %s", self.group, error)
+        self._failure = error
+        self._ended.set()
+        self._wake.set()
+
+    def _coordinate(self) -> None:
+        while not self._ended.is_set():
+            self._wake.clear()
+            try:
+                self._tick()
+            except RmqOrderedError as error:
+                _LOG.warning("will try again group=%s: %s", self.group, error)
+                self._rebalance_due_ms = self._client.clock.monotonic_ms() + _RETRY_MS
+            due_ms = min(self._heartbeat_due_ms, self._rebalance_due_ms, self._commit_due_ms)
+            pause_ms = max(due_ms - self._client.clock.monotonic_ms(), 10)
+            self._wake.wait(pause_ms / 1000)
+        if self._failure is not None:
+            self._work.stop(self._work.queues())
+
+    def _tick(self) -> None:
+        now_ms = self._client.clock.monotonic_ms()
+        if now_ms >= self._commit_due_ms:
+            self._commit_due_ms = now_ms + self._settings.commit_ms
+            self._work.commit()
+        self._work.finish()
+        if now_ms >= self._heartbeat_due_ms:
+            self._heartbeat_due_ms = now_ms + self._settings.heartbeat_ms
+            self._heartbeat()
+        if now_ms >= self._rebalance_due_ms:
+            self._rebalance_due_ms = now_ms + self._settings.rebalance_ms
+            if not self._rebalance():
+                self._rebalance_due_ms = min(self._rebalance_due_ms, now_ms + _RETRY_MS)
+
+    def _rebalance(self) -> bool:
+        """Give up what is others', take what is ours; whether everything is as it should be."""
+        members = self._client.broker.group_members(self.group, self._topics())
+        if self.client_id not in members:
+            # Our connection was replaced: until the broker knows the new one, nothing is changed.
+            self._heartbeat_due_ms = 0
+            return False
+        wanted: dict[MessageQueue, Subscription] = {}
+        for subscription in self._subscriptions.values():
+            queues = self._readable(subscription.topic)
+            for queue in self._settings.allocate(queues, members, self.client_id):
+                wanted[queue] = subscription
+        foreign = self._work.active() - wanted.keys()
+        if foreign:
+            self._work.stop(foreign)
+            self._work.finish()
+        missing = wanted.keys() - self._work.queues()
+        for queue in self._keeper.try_acquire(missing):
+            self._begin(queue, wanted[queue])
+        return wanted.keys() == self._work.queues()
+
+    def _begin(self, queue: MessageQueue, subscription: Subscription) -> None:
+        """Start where the group stands, read only now that nobody else can move it."""
+        try:
+            start = self._client.broker.committed_offset(self.group, queue)
+            if start is None:
+                start = self._first_offset(queue)
+        except RmqOrderedError:
+            self._keeper.give_back([queue])
+            raise
+        self._work.add(queue, subscription, start)
+
+    def _first_offset(self, queue: MessageQueue) -> int:
+        broker, settings = self._client.broker, self._settings
+        if settings.start is StartPoint.TIMESTAMP and settings.start_timestamp_ms is not None:
+            return broker.offset_at(queue, settings.start_timestamp_ms)
+        is_last = settings.start is StartPoint.LAST and not queue.topic.startswith("%RETRY%")
+        return broker.max_offset(queue) if is_last else broker.min_offset(queue)
+
+    def _readable(self, topic: str) -> tuple[MessageQueue, ...]:
+        try:
+            return self._client.routes.readable(topic)
+        except TopicNotFound:
+            if topic != retry_topic(self.group):
+                raise
+            return ()  # the broker is about to create it
+
+    def _topics(self) -> list[str]:
+        return [topic for topic in self._subscriptions if topic != retry_topic(self.group)]
+
+    def _addresses(self) -> list[str]:
+        routes = [self._client.routes.route(topic) for topic in self._topics()]
+        return sorted({one.master for route in routes for one in route.brokers if one.master})
+
+    def _heartbeat(self) -> None:
+        """Tell every broker; one that is away must not cost the others theirs."""
+        request = member_heartbeat_request(
+            self.client_id,
+            self.group,
+            self._subscriptions.values(),
+            start=self._settings.start,
+            version_ms=self._version_ms,
+        )
+        what = f"a heartbeat of group {self.group}"
+        failure: RmqOrderedError | None = None
+        for address in self._addresses():
+            try:
+                timeout_ms = self._client.request_timeout_ms
+                response = self._client.remoting.call(address, request, what, timeout_ms)
+                ensure_success(response, address, what)
+            except RmqOrderedError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def _ensure_served(self, subscription: Subscription) -> None:
+        if subscription.kind is FilterKind.TAG:
+            return
+        request = check_subscription_request(
+            self.client_id, self.group, subscription, version_ms=self._version_ms
+        )
+        what = f"the filter {subscription.expression!r} of topic {subscription.topic}"
+        for address in self._addresses():
+            timeout_ms = self._client.request_timeout_ms
+            response = self._client.remoting.call(address, request, what, timeout_ms)
+            ensure_success(response, address, what)
+
+    def _drain(self, timeout_s: float) -> None:
+        deadline_ms = self._client.clock.monotonic_ms() + int(timeout_s * 1000)
+        self._work.stop(self._work.queues())
+        while True:
+            self._wake.clear()
+            self._work.finish()
+            remaining_ms = deadline_ms - self._client.clock.monotonic_ms()
+            if not self._work.queues() or remaining_ms <= 0:
+                return
+            self._wake.wait(min(remaining_ms, _RETRY_MS) / 1000)
+
+    def _leave(self) -> None:
+        what = f"leaving group {self.group}"
+        try:
+            for address in self._addresses():
+                request = unregister_request(self.client_id, self.group)
+                self._client.remoting.call(address, request, what, self._client.request_timeout_ms)
+        except RmqOrderedError as error:
+            _LOG.warning("the group notices only when the connection ends: %s", error)
+
+
+def _with_retries(
+    group: str, subscriptions: Iterable[str | Subscription]
+) -> dict[str, Subscription]:
+    """By topic, with the group's retry topic, which every push consumer subscribes to."""
+    if isinstance(subscriptions, str):
+        subscriptions = [subscriptions]
+    named = [one if isinstance(one, Subscription) else Subscription(one) for one in subscriptions]
+    if not named:
+        raise OptionError("subscriptions", None, "at least one topic")
+    return {one.topic: one for one in [*named, Subscription(retry_topic(group))]}

@@ -1,0 +1,87 @@
+"""How a producer sends: plain, frozen and picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from rmq_ordered.columnar.outgoing import MAX_MESSAGE_BYTES
+from rmq_ordered.errors import OptionError
+from rmq_ordered.ordering.selector import Selector
+from rmq_ordered.protocol.compression import LZ4_FLAGS, ZLIB_FLAGS, ZSTD_FLAGS
+
+
+class Compression(StrEnum):
+    """How large bodies are compressed. Java clients before 5.0 read zlib only."""
+
+    NONE = "none"
+    ZLIB = "zlib"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+    @property
+    def sys_flag(self) -> int:
+        """The bits of a message's system flag that say so."""
+        return _SYS_FLAGS[self]
+
+
+_SYS_FLAGS: Final = {
+    Compression.NONE: 0,
+    Compression.ZLIB: ZLIB_FLAGS,
+    Compression.LZ4: LZ4_FLAGS,
+    Compression.ZSTD: ZSTD_FLAGS,
+}
+
+
+class OnDivergence(StrEnum):
+    """What to do when a replay is not what landed before."""
+
+    FAIL = "fail"
+    RESEND = "resend"
+
+
+class OnLayoutChange(StrEnum):
+    """What to do when queues that keys were given to are gone."""
+
+    FAIL = "fail"
+    REHASH = "rehash"
+
+
+@dataclass(frozen=True, slots=True)
+class SendSettings:
+    """Everything about sending that is not what or where to.
+
+    Attributes:
+        selector: how rows are given to queues.
+        send_timeout_ms: how long one batch may keep being refused or unanswered.
+        idempotent: resolve unknown outcomes before going on; otherwise a repeat may land twice.
+        batch_bytes: most bytes of one request; RocketMQ allows 4 MiB.
+        batch_rows: most messages of one request.
+        buffer_bytes: how much may wait to be sent before ``write`` blocks.
+        compression: of bodies.
+        compress_over_bytes: a batch is compressed when most of its bytes are in bodies this large.
+        wait_out_ms: how long an unanswered request is left alone before the queue is read back.
+        on_divergence: what a replay with other rows does.
+        on_layout_change: what a missing queue does when a producer starts.
+    """
+
+    selector: Selector = Selector.HASH
+    send_timeout_ms: int = 30_000
+    idempotent: bool = True
+    batch_bytes: int = 1024 * 1024
+    batch_rows: int = 4_000
+    buffer_bytes: int = 16 * 1024 * 1024
+    compression: Compression = Compression.NONE
+    compress_over_bytes: int = 4_096
+    wait_out_ms: int = 1_000
+    on_divergence: OnDivergence = OnDivergence.FAIL
+    on_layout_change: OnLayoutChange = OnLayoutChange.FAIL
+
+    def __post_init__(self) -> None:
+        if not 0 < self.batch_bytes <= MAX_MESSAGE_BYTES:
+            expected = f"1 to {MAX_MESSAGE_BYTES}, RocketMQ's limit"
+            raise OptionError("batchBytes", self.batch_bytes, expected)
+        for name in ("send_timeout_ms", "batch_rows", "buffer_bytes", "compress_over_bytes"):
+            if getattr(self, name) <= 0:
+                raise OptionError(name, getattr(self, name), "a number above 0")

@@ -1,0 +1,475 @@
+"""The sends of one queue, and a loop that keeps many queues busy at once.
+
+``QueueSequencer`` says which rows come next, ``StampedStream`` what of them is there already; this
+module moves bytes. One request of a queue is in flight at a time, so nothing is ever overtaken.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, wait
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from rmq_ordered.client.connection import Client
+from rmq_ordered.client.readback import StreamTrace, TraceFound, floor_of, read_back
+from rmq_ordered.client.send_settings import OnDivergence, SendSettings
+from rmq_ordered.columnar.digest import Hashes
+from rmq_ordered.columnar.outgoing import OutgoingRows
+from rmq_ordered.columnar.records import RecordIdentity, encode_records
+from rmq_ordered.errors import (
+    BrokerBusy,
+    BrokerError,
+    ConnectFailed,
+    QueueLayoutChanged,
+    ReplayDiverged,
+    RequestTimedOut,
+    RmqOrderedError,
+    StreamGap,
+    TransportError,
+)
+from rmq_ordered.model import MessageQueue, QueueReceipt, SendResult, SendStream
+from rmq_ordered.net.channel import PendingAnswer
+from rmq_ordered.ordering.sequencer import QueueSequencer
+from rmq_ordered.ordering.stream import Diverged, ReadBack, Recovery, Send, Skip, StampedStream
+from rmq_ordered.protocol.answers import refusal
+from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.sends import (
+    STORED_CODES,
+    parse_receipt,
+    send_batch_request,
+    send_record_request,
+)
+from rmq_ordered.protocol.stamps import parse_landed, stamp_pattern, stamp_prefix
+
+_LOG: Final = logging.getLogger("rmq_ordered.client")
+_PRODUCER_GROUP: Final = "rmq-ordered"
+_LOST_CODES: Final = frozenset({ResponseCode.STREAM_UNKNOWN, ResponseCode.SEQUENCE_GAP})
+# Nothing was stored: the broker starts, stops, changes its role or has no room.
+_AWAY_CODES: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY})
+_ELSEWHERE_CODES: Final = frozenset(
+    {ResponseCode.INVALID_PARAMETER, ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one queue that travel together: ``first`` is the sequence of the first one."""
+
+    rows: OutgoingRows
+    first: int
+    digests: Hashes | None
+    sys_flag: int = 0
+
+    @property
+    def end(self) -> int:
+        """The sequence after the last row."""
+        return self.first + len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory the rows take."""
+        return self.rows.nbytes
+
+    def digest_at(self, sequence: int) -> int:
+        """The running digest at one of the rows."""
+        return 0 if self.digests is None else int(self.digests[sequence - self.first])
+
+    def after(self, skip: int) -> Piece:
+        """The rows but the first ``skip``."""
+        if skip == 0:
+            return self
+        digests = None if self.digests is None else self.digests[skip:]
+        rows = self.rows.slice(skip, len(self.rows))
+        return Piece(rows, self.first + skip, digests, self.sys_flag)
+
+
+@dataclass(slots=True)
+class LaneTally:
+    """What became of a queue's rows so far."""
+
+    receipt: QueueReceipt
+    results: list[SendResult] = field(default_factory=list)
+
+    def add(self, more: QueueReceipt) -> None:
+        """Rows after those so far."""
+        so_far = self.receipt
+        is_first = so_far.count + so_far.duplicates == 0
+        self.receipt = replace(
+            so_far,
+            count=so_far.count + more.count,
+            duplicates=so_far.duplicates + more.duplicates,
+            first_offset=more.first_offset if is_first else so_far.first_offset,
+            last_offset=more.last_offset,
+        )
+        first = -1 if more.first_offset is None else more.first_offset
+        self.results.append(SendResult(more.queue, first, more.count + more.duplicates))
+
+
+class Lane:
+    """One queue. Not thread-safe.
+
+    Args:
+        client: the cluster.
+        queue: the queue.
+        stream: whose rows.
+        recovery: how unknown outcomes are resolved.
+        settings: how to send.
+        is_stamped: whether messages carry the stream's stamps.
+        floor: where rows of earlier attempts begin, if there may be any.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        queue: MessageQueue,
+        stream: SendStream,
+        recovery: Recovery,
+        settings: SendSettings,
+        *,
+        is_stamped: bool,
+        floor: int | None = None,
+    ) -> None:
+        self.queue = queue
+        self.tally = LaneTally(QueueReceipt(queue))
+        self._client = client
+        self._original = stream
+        self._recovery = recovery
+        self._settings = settings
+        self._is_stamped = is_stamped
+        self._first_floor = self._floor = floor
+        self._sequencer: QueueSequencer[Piece] = QueueSequencer(settings.send_timeout_ms)
+        self._pending: PendingAnswer | None = None
+        self._late: tuple[PendingAnswer, Piece] | None = None
+        self._sending: Piece | None = None
+        self._found: TraceFound | None = None
+        self._held: list[Piece] = []
+        self._generation = 0
+        self._attempted = 0
+        self._skipped = 0
+        self.waiting_bytes = 0
+        self._begin(stream)
+
+    def _begin(self, stream: SendStream) -> None:
+        self._stream = stream
+        prefix = stamp_prefix(stream) if self._is_stamped else None
+        name = f"{stream.sink}/{stream.batch}/{stream.partition}"
+        self._identity = RecordIdentity.of(name, self.queue, prefix)
+        is_known = self._first_floor is None
+        self._state = StampedStream(self.queue, stream, self._recovery, is_known=is_known)
+        self._floor = self._first_floor
+        # The sequence of the first row that may lie at or after the floor.
+        self._floor_sequence = 0
+
+    # What the loop asks
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every piece has landed."""
+        return self._sequencer.is_done
+
+    @property
+    def pending(self) -> PendingAnswer | None:
+        """The request in flight."""
+        return self._pending
+
+    @property
+    def wake_up_ms(self) -> int | None:
+        """When something is to be done without an answer; None if there is nothing to do."""
+        if self._pending is not None:
+            return self._pending.deadline_ms
+        return None if self._sequencer.is_done else self._sequencer.not_before_ms
+
+    @property
+    def identity_bytes(self) -> int:
+        """How much each record is longer than its row."""
+        return self._identity.most_bytes
+
+    def add(self, piece: Piece) -> None:
+        """Rows to send after all others."""
+        self.waiting_bytes += piece.nbytes
+        self._sequencer.add(piece)
+
+    def advance(self) -> None:
+        """Send what may be sent now."""
+        while (piece := self._sequencer.take(self._now())) is not None:
+            try:
+                if self._take_late() or not self._step(piece):
+                    return
+            except RmqOrderedError as error:
+                self._fail(error)
+                return
+
+    def settle(self) -> None:
+        """Take the answer, if it is there or will never be."""
+        answer = self._pending
+        if answer is None:
+            return
+        if answer.future.done():
+            self._pending = None
+            self._answered(answer)
+        elif self._now() >= answer.deadline_ms:
+            self._pending = None
+            self._timed_out(answer)
+
+    def finish(self, count: int) -> None:
+        """There are no more than ``count`` rows; raises ReplayDiverged if there once were."""
+        diverged = self._state.finish(count)
+        if diverged is not None:
+            self._diverge(diverged)
+
+    def abandon(self) -> None:
+        """Nobody waits for answers any more."""
+        if self._pending is not None:
+            self._pending.abandon()
+        if self._late is not None:
+            self._late[0].abandon()
+        self._pending = self._late = None
+
+    # Deciding and sending
+
+    def _step(self, piece: Piece) -> bool:
+        """Whether the lane can go on at once."""
+        if self._floor is None and self._recovery is Recovery.READ_BACK:
+            self._floor = floor_of(self._client, self.queue)
+        decision = self._state.judge(piece.first, len(piece.rows), piece.digest_at)
+        if isinstance(decision, ReadBack):
+            self._read_back()
+            decision = self._state.judge(piece.first, len(piece.rows), piece.digest_at)
+        match decision:
+            case Skip():
+                self._skip(piece)
+                return True
+            case Diverged():
+                self._diverge(decision)
+                return True
+            case Send(skip=skip):
+                self._skipped = skip
+                self._send(piece.after(skip))
+        return False
+
+    def _send(self, piece: Piece) -> None:
+        self._held.clear()
+        what = f"a send of {len(piece.rows)} messages to {self.queue}"
+        request = self._request(piece)
+        self._sending = piece
+        self._pending = self._client.broker.start(
+            self.queue, request, what, self._client.request_timeout_ms
+        )
+
+    def _request(self, piece: Piece) -> RemotingCommand:
+        sys_flag = piece.sys_flag
+        body = encode_records(piece.rows, self._identity, piece.first, piece.digests, sys_flag)
+        if sys_flag and len(body) > piece.nbytes + self.identity_bytes * len(piece.rows):
+            # What cannot be made smaller goes as it is: it may just fit the broker's limit.
+            sys_flag = 0
+            body = encode_records(piece.rows, self._identity, piece.first, piece.digests)
+        build = send_batch_request if len(piece.rows) > 1 else send_record_request
+        return build(
+            self.queue,
+            body,
+            producer_group=_PRODUCER_GROUP,
+            born_ms=self._client.clock.wall_ms(),
+            sys_flag=sys_flag,
+        )
+
+    def _skip(self, piece: Piece) -> None:
+        self._tally_landed(piece.first, len(piece.rows))
+        self._landed()
+        if self._settings.on_divergence is OnDivergence.RESEND:
+            self._held.append(piece)
+
+    def _landed(self) -> None:
+        self.waiting_bytes -= self._sequencer.landed().nbytes
+
+    def _tally_landed(self, first: int, count: int) -> None:
+        """Rows that a read-back or an answer found to be there."""
+        found = self._found
+        first_offset = last_offset = None
+        if found is not None:
+            first_offset = found.first_offset if first == self._floor_sequence else None
+            is_last = first + count - 1 == found.last.sequence
+            last_offset = found.last.queue_offset if is_last else None
+        # What this lane has tried to send before is its own work, though nobody acknowledged it.
+        own = max(0, min(count, self._attempted - first))
+        receipt = QueueReceipt(self.queue, own, count - own, first_offset, last_offset)
+        self.tally.add(receipt)
+
+    # Outcomes
+
+    def _answered(self, answer: PendingAnswer) -> None:
+        try:
+            self._accept(answer.result(), answer)
+        except RmqOrderedError as error:
+            self._fail(error)
+
+    def _accept(self, response: RemotingCommand, answer: PendingAnswer) -> None:
+        piece = self._sending
+        if piece is None:
+            return
+        if response.code not in STORED_CODES:
+            self._refused(response, answer, piece)
+            return
+        if response.code != ResponseCode.SUCCESS:
+            _LOG.warning(
+                "stored, but less durable than configured code=%s queue=%s: %s",
+                response.code,
+                self.queue,
+                response.remark,
+            )
+        receipt = parse_receipt(response, self.queue, len(piece.rows))
+        last = parse_landed(response)
+        if last is not None and (last.batch, last.sequence) == (self._stream.batch, piece.end - 1):
+            receipt = replace(receipt, last_offset=last.queue_offset)
+        if self._skipped:
+            self._tally_landed(piece.first - self._skipped, self._skipped)
+        own = min(receipt.duplicates, max(0, self._attempted - piece.first))
+        count, duplicates = receipt.count + own, receipt.duplicates - own
+        self.tally.add(replace(receipt, count=count, duplicates=duplicates))
+        if receipt.last_offset is not None:
+            self._floor, self._floor_sequence = receipt.last_offset + 1, piece.end
+        if receipt.duplicates == 0 or last is None:
+            self._state.acknowledged(piece.first, len(piece.rows))
+        if last is not None:
+            self._state.learned(last)
+        self._attempted = max(self._attempted, piece.end)
+        self._sending = None
+        self._landed()
+        if receipt.duplicates and self._settings.on_divergence is OnDivergence.RESEND:
+            self._held.append(piece)
+
+    def _refused(self, response: RemotingCommand, answer: PendingAnswer, piece: Piece) -> None:
+        last = parse_landed(response)
+        if response.code == ResponseCode.REPLAY_DIVERGED and last is not None:
+            own = piece.digest_at(last.sequence)
+            reason = f"digest {last.digest:016x} landed at offset {last.queue_offset}, not"
+            self._diverge(Diverged(last.sequence, f"{reason} {own:016x}"))
+            return
+        if response.code == ResponseCode.STALE_BATCH and last is not None:
+            self._state.learned(last)
+        if response.code in _LOST_CODES:
+            is_same = last is not None and last.batch == self._stream.batch
+            found = last.sequence + 1 if last is not None and is_same else 0
+            raise StreamGap(self.queue, self._stream, piece.first, found)
+        if response.code in _AWAY_CODES:
+            address = answer.channel.address
+            raise BrokerBusy(address, answer.what, response.code, response.remark)
+        raise refusal(response, answer.channel.address, answer.what)
+
+    def _timed_out(self, answer: PendingAnswer) -> None:
+        """The request may still be served: where the queue is read back, that is waited out."""
+        error = RequestTimedOut(answer.channel.address, answer.what, answer.timeout_ms)
+        answer.channel.retire()
+        if self._recovery is Recovery.READ_BACK and self._sending is not None:
+            self._late = (answer, self._sending)
+        else:
+            answer.abandon()
+        self._fail(error)
+
+    def _take_late(self) -> bool:
+        """Whether an answer came after its deadline, but before the queue was read back."""
+        if self._late is None:
+            return False
+        (late, piece), self._late = self._late, None
+        is_answered = late.future.done() and late.future.exception() is None
+        if is_answered:
+            self._state.learned(None)
+            self._sending = piece
+            self._answered(late)
+        else:
+            late.abandon()
+        return is_answered
+
+    def _fail(self, error: RmqOrderedError) -> None:
+        pause_ms = 0
+        is_unknown = isinstance(error, TransportError) and not isinstance(error, ConnectFailed)
+        if self._sending is not None and is_unknown:
+            self._state.lost_answer()
+            self._attempted = max(self._attempted, self._sending.end)
+            pause_ms = self._settings.wait_out_ms if self._recovery is Recovery.READ_BACK else 0
+        self._sending = None
+        self._client.routes.forget(self.queue.topic)
+        try:
+            self._sequencer.failed(error, self._now(), at_least_ms=pause_ms)
+        except RmqOrderedError:
+            self._ensure_layout(error)
+            raise
+
+    def _ensure_layout(self, error: RmqOrderedError) -> None:
+        """A queue that is not there any more is told apart from one that is out of reach."""
+        is_suspect = isinstance(error, TransportError) or (
+            isinstance(error, BrokerError) and error.code in _ELSEWHERE_CODES
+        )
+        if not is_suspect:
+            return
+        try:
+            found = self._client.routes.writable(self.queue.topic)
+        except RmqOrderedError:
+            return
+        if self.queue not in found:
+            raise QueueLayoutChanged(self.queue.topic, (self.queue,), len(found)) from error
+
+    # What landed before
+
+    def _read_back(self) -> None:
+        floor = self._floor if self._floor is not None else 0
+        pattern = (
+            StreamTrace.of_stamps(stamp_pattern(self._stream))
+            if self._is_stamped
+            else StreamTrace.of_unique_keys(self._identity.unique_prefix)
+        )
+        found = read_back(self._client, self.queue, floor, pattern)
+        _LOG.info("read back queue=%s from=%s found=%s", self.queue, floor, found)
+        self._state.learned(None if found is None else found.last)
+        if found is not None and found.last.batch == self._stream.batch:
+            self._found = found
+
+    def _diverge(self, diverged: Diverged) -> None:
+        if self._settings.on_divergence is not OnDivergence.RESEND:
+            raise ReplayDiverged(self.queue, self._stream, diverged.sequence, diverged.reason)
+        self._generation += 1
+        _LOG.warning(
+            "a replay differs from what landed and is sent again queue=%s sequence=%s: %s",
+            self.queue,
+            diverged.sequence,
+            diverged.reason,
+        )
+        earlier, self._held = self._held, []
+        self.waiting_bytes += sum(piece.nbytes for piece in earlier)
+        self._sequencer.begin_again(earlier)
+        self.tally = LaneTally(QueueReceipt(self.queue))
+        self._found, self._attempted, self._sending = None, 0, None
+        self._begin(replace(self._original, sink=f"{self._original.sink}.{self._generation}"))
+
+    def _now(self) -> int:
+        return self._client.clock.monotonic_ms()
+
+
+def run_lanes(client: Client, lanes: Iterable[Lane], is_enough: Callable[[], bool]) -> None:
+    """Keep every lane busy until it is enough."""
+    busy = list(lanes)
+    while not is_enough():
+        for lane in busy:
+            lane.advance()
+        if is_enough():
+            return
+        _await_any(client, busy)
+        for lane in busy:
+            lane.settle()
+        busy = [lane for lane in busy if not lane.is_done]
+
+
+def _await_any(client: Client, lanes: list[Lane]) -> None:
+    """Wait for an answer, a deadline, or the end of a pause, whichever comes first."""
+    pending = [lane.pending.future for lane in lanes if lane.pending is not None]
+    if any(future.done() for future in pending):
+        return
+    now_ms = client.clock.monotonic_ms()
+    wake_ups = [lane.wake_up_ms for lane in lanes if lane.wake_up_ms is not None]
+    wait_ms = max(0, min(wake_ups, default=now_ms) - now_ms)
+    if pending:
+        wait(pending, wait_ms / 1000, FIRST_COMPLETED)
+    elif wait_ms:
+        client.clock.pause_ms(wait_ms)

@@ -1,0 +1,92 @@
+"""Inner batches, records that hold several messages: unfolded into records of one message each.
+
+Only topics with the attribute queue.type=BatchCQ have them, so they are rewritten one by one and
+then decoded like all others; where there is none, nothing is copied.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmq_ordered.errors import RemoteProtocolError
+from rmq_ordered.protocol.compression import COMPRESSED_FLAG, expand_body
+from rmq_ordered.protocol.message import CRC_MASK, INNER_BATCH_FLAGS, split_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmq_ordered.columnar.boundaries import Records
+    from rmq_ordered.columnar.fields import Fields
+    from rmq_ordered.columnar.slices import Flags
+
+# totalSize and magic, bodyCRC, queueId, flag, queueOffset; physicalOffset and sysFlag follow.
+_SIZE: Final = struct.Struct(">i")
+_CRC_AT, _FLAG_AT, _OFFSET_AT, _OFFSET_END, _SYS_FLAG_AT = 8, 16, 20, 28, 36
+_FLAG_AND_OFFSET: Final = struct.Struct(">iq")
+_LENGTH: Final = struct.Struct(">h")
+
+
+def has_batches(fields: Fields) -> bool:
+    """Whether some record is an inner batch."""
+    return bool(_is_batch(fields).any())
+
+
+def unfold_batches(records: Records, fields: Fields, *, verify_crc: bool) -> bytes:
+    """The same records, with one record for each message of an inner batch.
+
+    A batch that is damaged hides how many messages it has, so it is never passed over.
+
+    Raises:
+        RemoteProtocolError: a batch fails its checksum, does not expand, or a length in it lies.
+    """
+    pieces: list[bytes | memoryview] = []
+    copied = 0
+    for row in np.flatnonzero(_is_batch(fields)).tolist():
+        pieces.append(records.octets.data[copied : int(records.starts[row])])
+        pieces += _unfold(records, fields, row, verify_crc=verify_crc)
+        copied = int(records.ends[row])
+    return b"".join((*pieces, records.octets.data[copied:]))
+
+
+def _is_batch(fields: Fields) -> Flags:
+    is_batch: Flags = fields.sys_flags & INNER_BATCH_FLAGS == INNER_BATCH_FLAGS
+    return is_batch
+
+
+def _unfold(records: Records, fields: Fields, row: int, *, verify_crc: bool) -> Iterator[bytes]:
+    start, body_start = int(records.starts[row]), int(fields.body_starts[row])
+    body_end, properties_start = int(fields.body_ends[row]), int(fields.properties_starts[row])
+    sys_flag = int(fields.sys_flags[row])
+    outer = bytes(records.octets.data[start : int(records.ends[row])])
+    stored = outer[body_start - start : body_end - start]
+    crc = zlib.crc32(stored) & CRC_MASK
+    if verify_crc and crc != fields.body_crcs[row]:
+        expected = "a body with the CRC that its record states"
+        raise records.malformed(row, expected, f"CRC {crc} instead of {fields.body_crcs[row]}")
+    try:
+        inner = split_batch(expand_body(stored, sys_flag), int(fields.queue_offsets[row]))
+    except RemoteProtocolError as error:
+        raise records.malformed(row, "the messages of an inner batch", error) from error
+    plain_flag = _SIZE.pack(sys_flag & ~(INNER_BATCH_FLAGS | COMPRESSED_FLAG))
+    before_body = outer[_SYS_FLAG_AT + _SIZE.size : body_start - start - _SIZE.size]
+    topic = outer[body_end - start : properties_start - start - _LENGTH.size]
+    for one in inner:
+        parts = (
+            outer[_SIZE.size : _CRC_AT],
+            _SIZE.pack(zlib.crc32(one.body) & CRC_MASK),
+            outer[_CRC_AT + _SIZE.size : _FLAG_AT],
+            _FLAG_AND_OFFSET.pack(one.flag, one.queue_offset),
+            outer[_OFFSET_END:_SYS_FLAG_AT],
+            plain_flag,
+            before_body,
+            _SIZE.pack(len(one.body)),
+            one.body,
+            topic,
+            _LENGTH.pack(len(one.properties)),
+            one.properties,
+        )
+        yield _SIZE.pack(_SIZE.size + sum(map(len, parts))) + b"".join(parts)

@@ -1,0 +1,100 @@
+"""Digests of rows, all rows at once: what a stamp says about everything sent so far.
+
+A row's hash covers its flag, its body and its properties, but nothing that tells who sent it. A
+running digest adds up the hashes, each mixed with its sequence, so that other rows, fewer rows, or
+the same rows in another order give another digest:
+
+    digest[n] = digest[n-1] + mix(hash[n] + (n + 1) * G)        (all modulo 2^64)
+
+It finds out accidents, not attacks. It must never change: stamps written by one version are
+compared by the next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from rmq_ordered.columnar.slices import Integers
+
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+
+_WORD_BYTES: Final = 8
+# 2^64 divided by the golden ratio, and the two multipliers of SplitMix64's finalizer.
+_GOLDEN: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
+_FIRST_FACTOR: Final = np.uint64(0xBF58_476D_1CE4_E5B9)
+_SECOND_FACTOR: Final = np.uint64(0x94D0_49BB_1331_11EB)
+_SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
+_PADDINGS: Final = pa.array([bytes(count) for count in range(_WORD_BYTES)], pa.binary())
+
+
+def row_hashes(bodies: pa.Array, properties: pa.Array, flags: Integers) -> Hashes:
+    """One number per row.
+
+    Each row is seen as little-endian words: body length and flag, the body, the properties, zeros
+    up to a whole word. A row's hash is the sum of its words, each mixed with its place.
+    """
+    count = len(bodies)
+    if count == 0:
+        return np.empty(0, np.uint64)
+    body_lengths = lengths(bodies)
+    contents = body_lengths + lengths(properties)
+    heads = np.empty((count, 2), "<u4")
+    heads[:, 0] = body_lengths
+    heads[:, 1] = flags.astype(np.uint32)
+    padding = _PADDINGS.take(pa.array(-contents % _WORD_BYTES))
+    padded = pc.binary_join_element_wise(fixed_width(heads), bodies, properties, padding, b"")
+    counts = (contents + 2 * _WORD_BYTES - 1) // _WORD_BYTES
+    starts = np.zeros(count, np.int64)
+    np.cumsum(counts[:-1], out=starts[1:])
+    total = int(starts[-1] + counts[-1])
+    places = (np.arange(1, total + 1) - np.repeat(starts, counts)).astype(np.uint64)
+    places *= _GOLDEN
+    places += np.frombuffer(padded.buffers()[2], "<u8", total)
+    sums: Hashes = np.add.reduceat(_mix(places), starts)
+    return _mix(sums)
+
+
+def running_digests(hashes: Hashes, first: int, before: int) -> Hashes:
+    """The digest at each row.
+
+    Args:
+        hashes: of the rows, in order.
+        first: sequence of the first of them.
+        before: the digest at the row before; 0 before sequence 0.
+    """
+    places = np.arange(first + 1, first + 1 + len(hashes), dtype=np.uint64)
+    digests: Hashes = np.cumsum(_mix(places * _GOLDEN + hashes), dtype=np.uint64)
+    digests += np.uint64(before)
+    return digests
+
+
+def lengths(values: pa.Array) -> Integers:
+    """How many bytes each value of a binary or string array has; no value is null."""
+    if len(values) == 0:
+        return np.empty(0, np.int64)
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, 4 * values.offset)
+    return np.diff(offsets).astype(np.int64)
+
+
+def fixed_width(rows: npt.NDArray[np.generic]) -> pa.Array:
+    """The bytes of each row of a two-dimensional array as one binary value."""
+    count, width = rows.shape[0], rows.itemsize * rows.shape[1]
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(rows))]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+def _mix(values: Hashes) -> Hashes:
+    """SplitMix64's finalizer, in place: every bit of the input reaches every bit of the output."""
+    values ^= values >> _SHIFTS[0]
+    values *= _FIRST_FACTOR
+    values ^= values >> _SHIFTS[1]
+    values *= _SECOND_FACTOR
+    values ^= values >> _SHIFTS[2]
+    return values

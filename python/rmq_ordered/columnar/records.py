@@ -1,0 +1,132 @@
+"""Rows to the body of SEND_BATCH_MESSAGE, all rows at once, with who sent them.
+
+The layout is drawn in ``rmq_ordered.protocol.message``; a property test holds the two together.
+Properties of a record: the row's own, then UNIQ_KEY, then the stamp if there is one, so that ours
+win over whatever a row brings along.
+
+    UNIQ_KEY 01 <20 digits: stream and queue> <12 digits: sequence> 02
+    RMQO_STAMP 01 <sink/batch/partition/> <sequence> / <16 digits: digest> 02
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmq_ordered.columnar.digest import Hashes, fixed_width, lengths
+from rmq_ordered.columnar.outgoing import OutgoingRows
+from rmq_ordered.protocol.compression import compress_body
+from rmq_ordered.protocol.properties import PROPERTY_UNIQ_KEY
+from rmq_ordered.protocol.stamps import STAMP_PROPERTY
+
+if TYPE_CHECKING:
+    from rmq_ordered.columnar.slices import Integers, Octets
+    from rmq_ordered.model import MessageQueue
+
+RECORD_HEAD_BYTES: Final = 22
+UNIQUE_KEY_BYTES: Final = len(PROPERTY_UNIQ_KEY) + 34
+_UPPER: Final = np.frombuffer(bytes(range(256)).hex().upper().encode(), np.uint16)
+_LOWER: Final = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)
+_STREAM_DIGITS: Final = 20
+_SEQUENCE_BYTES: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIdentity:
+    """What the records of one stream in one queue have in common.
+
+    Attributes:
+        unique_prefix: the first 20 digits of their UNIQ_KEY.
+        stamp_prefix: the stamp up to the sequence; None sends without stamps.
+    """
+
+    unique_prefix: str
+    stamp_prefix: str | None
+
+    @classmethod
+    def of(cls, name: str, queue: MessageQueue, stamp_prefix: str | None) -> RecordIdentity:
+        """An identity that depends on nothing but its arguments, so that a replay has the same."""
+        text = f"{name}\0{queue}".encode()
+        digits = hashlib.blake2b(text, digest_size=_STREAM_DIGITS // 2).hexdigest().upper()
+        return cls(digits, stamp_prefix)
+
+    @property
+    def most_bytes(self) -> int:
+        """How much the identity adds to a record at most."""
+        if self.stamp_prefix is None:
+            return UNIQUE_KEY_BYTES
+        return UNIQUE_KEY_BYTES + len(STAMP_PROPERTY) + len(self.stamp_prefix) + 18 + 19
+
+
+def encode_records(
+    rows: OutgoingRows,
+    identity: RecordIdentity,
+    first: int,
+    digests: Hashes | None,
+    sys_flag: int = 0,
+) -> bytes:
+    """The body of one batch.
+
+    Args:
+        rows: what to send; at least one.
+        identity: who sends it.
+        first: sequence of the first row.
+        digests: the running digest at each row; needed with stamps only.
+        sys_flag: with a compression in it, every body is compressed.
+    """
+    bodies = rows.bodies if not sys_flag else _compressed(rows.bodies, sys_flag)
+    sequences = np.arange(first, first + len(rows), dtype=np.int64)
+    tail = [_unique_keys(identity.unique_prefix, sequences)]
+    if identity.stamp_prefix is not None and digests is not None:
+        tail += _stamps(identity.stamp_prefix, sequences, digests)
+    property_bytes = lengths(rows.properties)
+    for piece in tail:
+        property_bytes = property_bytes + (
+            len(piece) if isinstance(piece, bytes) else lengths(piece)
+        )
+    body_bytes = lengths(bodies)
+    heads = np.zeros((len(rows), 5), ">i4")
+    heads[:, 0] = RECORD_HEAD_BYTES + body_bytes + property_bytes
+    heads[:, 3] = rows.flags
+    heads[:, 4] = body_bytes
+    counts = property_bytes.astype(">i2").reshape(-1, 1)
+    records = pc.binary_join_element_wise(
+        fixed_width(heads), bodies, fixed_width(counts), rows.properties, *tail, b""
+    )
+    total = int(heads[:, 0].sum(dtype=np.int64))
+    return memoryview(records.buffers()[2])[:total].tobytes()
+
+
+def _unique_keys(prefix: str, sequences: Integers) -> pa.Array:
+    name, stream = f"{PROPERTY_UNIQ_KEY}\x01".encode(), prefix.encode()
+    keys = np.empty((len(sequences), UNIQUE_KEY_BYTES), np.uint8)
+    keys[:, : len(name) + _STREAM_DIGITS] = np.frombuffer(name + stream, np.uint8)
+    digits = _digits(sequences.astype(">i8"), _UPPER)[:, -2 * _SEQUENCE_BYTES :]
+    keys[:, len(name) + _STREAM_DIGITS : -1] = digits
+    keys[:, -1] = 2
+    return fixed_width(keys)
+
+
+def _stamps(prefix: str, sequences: Integers, digests: Hashes) -> list[pa.Array | bytes]:
+    tails = np.empty((len(sequences), 18), np.uint8)
+    tails[:, 0] = ord("/")
+    tails[:, 1:-1] = _digits(digests.astype(">u8"), _LOWER)
+    tails[:, -1] = 2
+    numbers = pa.array(sequences).cast(pa.string()).cast(pa.binary())
+    return [f"{STAMP_PROPERTY}\x01{prefix}".encode(), numbers, fixed_width(tails)]
+
+
+def _digits(numbers: npt.NDArray[np.generic], table: npt.NDArray[np.uint16]) -> Octets:
+    """Sixteen hexadecimal digits of each big-endian number of 64 bits."""
+    pairs = table[numbers.view(np.uint8).reshape(-1, 8)]
+    return pairs.view(np.uint8).reshape(-1, 16)
+
+
+def _compressed(bodies: pa.Array, sys_flag: int) -> pa.Array:
+    return pa.array([compress_body(body.as_py(), sys_flag) for body in bodies], pa.binary())

@@ -1,0 +1,147 @@
+"""A RocketMQ of two brokers: whose queues come in which order, and what the death of one costs."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support.brokers import unique_name
+from tests.support.rocketmq import RocketMq
+from tests.support.waiting import wait_until
+
+from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader, ReadPlan
+from rmq_ordered.errors import RmqOrderedError, TopicNotFound, TransportError
+from rmq_ordered.model import MessageQueue, QueueRange, SendResult
+from rmq_ordered.options import SourceOptions
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.spark.ownership import SourceRun
+
+PUT_KV_CONFIG = 100
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def client(pair: RocketMq) -> Iterator[Client]:
+    with Client(pair.name_server, request_timeout_ms=5_000) as connected:
+        yield connected
+
+
+@pytest.fixture
+def topic(client: Client) -> str:
+    """A topic with two queues on either broker."""
+    name = unique_name("orders")
+    client.broker.create_topic(name, 2)
+    wait_until(lambda: has_queues(client, name, 4), "both brokers have the topic", DEADLINE_S)
+    return name
+
+
+def has_queues(client: Client, topic: str, count: int) -> bool:
+    client.routes.forget(topic)
+    try:
+        return len(client.routes.readable(topic)) == count
+    except (TopicNotFound, TransportError):
+        return False
+
+
+def places(queues: tuple[MessageQueue, ...]) -> list[str]:
+    return [f"{queue.broker_name}#{queue.queue_id}" for queue in queues]
+
+
+def declare_order(client: Client, name_server: str, topic: str, conf: str) -> None:
+    fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": conf}
+    request = RemotingCommand(PUT_KV_CONFIG, ext_fields=fields)
+    assert client.remoting.call(name_server, request, "an order conf", 5_000).code == 0
+    client.routes.forget(topic)
+
+
+def key_of(producer: OrderedProducer, broker_name: str) -> str:
+    keys = (f"order-{number}" for number in range(100))
+    return next(key for key in keys if producer.queue_of(key).broker_name == broker_name)
+
+
+def values(client: Client, queue: MessageQueue, end: int) -> list[bytes]:
+    batches = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, end)))
+    return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+
+def test_queues_come_sorted_by_broker_name_then_queue_id(client: Client, topic: str) -> None:
+    expected = ["broker-a#0", "broker-a#1", "broker-b#0", "broker-b#1"]
+    assert places(client.routes.readable(topic)) == expected
+    assert places(client.routes.writable(topic)) == expected
+
+
+def test_a_declared_order_of_queues_is_the_order_that_selectors_see(
+    pair: RocketMq, client: Client, topic: str
+) -> None:
+    declare_order(client, pair.name_server, topic, "broker-b:2;broker-a:1")
+    assert places(client.routes.writable(topic)) == ["broker-b#0", "broker-b#1", "broker-a#0"]
+    assert len(client.routes.readable(topic)) == 4
+
+
+def test_offsets_of_all_queues_are_told_and_committed_wherever_they_live(
+    client: Client, topic: str
+) -> None:
+    producer = OrderedProducer(client, topic)
+    producer.send_all({queue: [producer.message(b"m")] for queue in producer.queues})
+    spans = client.broker.topic_stats(topic)
+    assert [spans[queue].maximum for queue in producer.queues] == [1] * 4
+    group = unique_name("group")
+    client.broker.heartbeat("me", group, [topic])
+    positions = {queue: number for number, queue in enumerate(producer.queues)}
+    client.broker.commit_offsets(group, positions)
+    assert client.broker.committed_offsets(group, producer.queues) == positions
+
+
+def test_the_death_of_a_broker_costs_its_own_queues_only_until_it_is_back(
+    pair: RocketMq, client: Client, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    declare_order(client, pair.name_server, topic, "broker-a:2;broker-b:2")
+    producer = OrderedProducer(client, topic, send_timeout_ms=1_000)
+    pinned = producer.queues
+    here, there = key_of(producer, "broker-a"), key_of(producer, "broker-b")
+    for key in (here, there):
+        producer.send(key, b"before")
+    source = SourceRun(source_options(pair, topic))
+    source.own(source.spans())
+    keeper = LeaseKeeper(client.broker, client.clock, unique_name("group"), "me")
+    keeper.acquire([queue for queue in pinned if queue.broker_name == "broker-a"], 5_000)
+
+    pair.kill_broker("broker-b")
+
+    with pytest.raises(RmqOrderedError, match=f"broker-b|{pair.address_of('broker-b')}"):
+        producer.send(there, b"lost")
+    producer.send(here, b"meanwhile")
+    keeper.renew()
+    keeper.ensure_held()
+    client.routes.forget(topic)
+    assert places(client.routes.unreachable(topic)) == ["broker-b#0", "broker-b#1"]
+    assert f"{topic}@broker-b#0, {topic}@broker-b#1" in caplog.text
+    with pytest.raises(TransportError, match=f"2 queues of topic {topic} have no master"):
+        client.routes.ensure_complete(topic)
+    for _ in range(2):  # with the route from before, and with the one that lacks the broker
+        with pytest.raises(TransportError, match=f"broker-b|{pair.address_of('broker-b')}"):
+            source.spans()
+    assert values(client, producer.queue_of(here), 2) == [b"before", b"meanwhile"]
+    assert (producer.queues, client.routes.writable(topic)) == (pinned, pinned)
+
+    pair.restart_broker("broker-b")
+
+    wait_until(lambda: has_queues(client, topic, 4), "the queues are back", DEADLINE_S)
+    assert client.routes.unreachable(topic) == ()
+    sent = wait_until(lambda: try_send(producer, there), "the broker takes messages", DEADLINE_S)
+    assert sent.queue == producer.queue_of(there)
+    assert values(client, sent.queue, 2) == [b"before", b"after"]
+    assert source.spans()[sent.queue].maximum >= 2
+    source.close()
+    keeper.ensure_held()
+    keeper.release()
+
+
+def source_options(pair: RocketMq, topic: str) -> SourceOptions:
+    given = {"nameServer": pair.name_server, "subscribe": topic, "group": unique_name("group")}
+    return SourceOptions.parse(given, streaming=True)
+
+
+def try_send(producer: OrderedProducer, key: str) -> SendResult | None:
+    try:
+        return producer.send(key, b"after")
+    except TransportError:
+        return None

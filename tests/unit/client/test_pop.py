@@ -1,0 +1,115 @@
+"""Popping from a broker that plays along."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rmq_ordered.client import Client, PopConsumer
+from rmq_ordered.errors import BrokerError, OptionError
+from rmq_ordered.model import Message, MessageQueue
+from rmq_ordered.protocol.codes import RequestCode, ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.message import encode_message
+from rmq_ordered.testing import BrokerDouble, ClusterDouble
+
+FIELDS = {"popTime": "1700000000000", "invisibleTime": "60000", "reviveQid": "3"}
+
+
+class PoppingBroker:
+    """Gives one message once, and remembers what it was asked."""
+
+    def __init__(self, double: BrokerDouble) -> None:
+        self._double = double
+        self.asked: list[RemotingCommand] = []
+        self.code = ResponseCode.SUCCESS
+
+    def serve(self, request: RemotingCommand) -> RemotingCommand:
+        if request.code < RequestCode.POP_MESSAGE:
+            return self._double.serve(request)
+        self.asked.append(request)
+        if request.code != RequestCode.POP_MESSAGE:
+            return RemotingCommand(self.code, ext_fields=FIELDS)
+        host, queue = "10.0.0.1:10911", MessageQueue("orders", self._double.name, 1)
+        body = encode_message(Message(queue, 7, 0, b"popped", {}, 1, 2, host, host))
+        return RemotingCommand(self.code, ext_fields=FIELDS, body=body)
+
+
+@pytest.fixture
+def cluster() -> ClusterDouble:
+    cluster = ClusterDouble(brokers=2)
+    for double in cluster.brokers:
+        double.add_topic("orders", 2)
+    return cluster
+
+
+@pytest.fixture
+def brokers(cluster: ClusterDouble) -> list[PoppingBroker]:
+    popping = [PoppingBroker(double) for double in cluster.brokers]
+    for double, broker in zip(cluster.brokers, popping, strict=True):
+        cluster.network.listen(double.address, broker.serve)
+    return popping
+
+
+@pytest.fixture
+def client(cluster: ClusterDouble) -> Iterator[Client]:
+    with cluster.client() as client:
+        yield client
+
+
+def test_brokers_are_popped_in_turn(client: Client, brokers: list[PoppingBroker]) -> None:
+    consumer = PopConsumer(client, "billing", "orders")
+    names = [consumer.pop()[0].handle.broker_name for _ in range(4)]
+    assert names == ["broker-a", "broker-b", "broker-a", "broker-b"]
+    assert [len(broker.asked) for broker in brokers] == [2, 2]
+
+
+def test_a_message_is_acknowledged_and_hidden_at_its_own_broker(
+    client: Client, brokers: list[PoppingBroker]
+) -> None:
+    consumer = PopConsumer(client, "billing", "orders", invisible_ms=5)
+    (popped,) = consumer.pop(1, wait_ms=10)
+    consumer.ack(popped)
+    changed = consumer.change_invisible_time(popped, 1_000)
+    assert changed.handle.start_offset == 7
+    pop, ack, change = brokers[0].asked
+    assert (pop.ext("invisibleTime"), pop.ext("pollTime"), pop.ext("maxMsgNums")) == (
+        "5",
+        "10",
+        "1",
+    )
+    assert ack.ext("extraInfo") == str(popped.handle)
+    assert change.ext("invisibleTime") == "1000"
+    assert brokers[1].asked == []
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND]
+)
+def test_nothing_to_pop_is_no_error(
+    client: Client, brokers: list[PoppingBroker], code: ResponseCode
+) -> None:
+    brokers[0].code = code
+    assert PopConsumer(client, "billing", "orders").pop() == ()
+
+
+def test_a_refusal_is_an_error(client: Client, brokers: list[PoppingBroker]) -> None:
+    consumer = PopConsumer(client, "billing", "orders")
+    (popped,) = consumer.pop()
+    brokers[0].code = ResponseCode.MESSAGE_ILLEGAL
+    with pytest.raises(BrokerError, match="the acknowledgement of 7 1700000000000"):
+        consumer.ack(popped)
+
+
+def test_a_topic_that_nobody_may_read_has_nothing_to_pop(
+    client: Client, cluster: ClusterDouble
+) -> None:
+    for double in cluster.brokers:
+        double.permissions["orders"] = 2
+    assert PopConsumer(client, "billing", "orders").pop() == ()
+
+
+def test_settings_that_cannot_work_are_refused(client: Client) -> None:
+    with pytest.raises(OptionError, match="invisible_ms"):
+        PopConsumer(client, "billing", "orders", invisible_ms=0)
+    with pytest.raises(OptionError, match="1 to 32"):
+        PopConsumer(client, "billing", "orders").pop(33)

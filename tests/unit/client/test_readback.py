@@ -1,0 +1,157 @@
+"""Reading a queue back: the last row of a stream, whatever else lies there."""
+
+from collections.abc import Iterator
+from itertools import repeat
+
+import pytest
+
+from rmq_ordered.client import Client
+from rmq_ordered.client.readback import StreamTrace, end_of_queue, floor_of, read_back
+from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange
+from rmq_ordered.model import LandedStamp, MessageQueue, OutgoingMessage, SendStream
+from rmq_ordered.protocol.codes import RequestCode, ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.stamps import SendStamp, format_stamp, stamp_pattern
+from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
+
+STREAM = SendStream("my.sink", 4, 2)
+TRACE = StreamTrace.of_stamps(stamp_pattern(STREAM))
+
+
+@pytest.fixture
+def cluster() -> ClusterDouble:
+    return ClusterDouble()
+
+
+@pytest.fixture
+def broker(cluster: ClusterDouble) -> BrokerDouble:
+    return cluster.brokers[0]
+
+
+@pytest.fixture
+def queue(broker: BrokerDouble) -> MessageQueue:
+    (queue,) = broker.add_topic("orders", 1)
+    return queue
+
+
+@pytest.fixture
+def client(cluster: ClusterDouble) -> Iterator[Client]:
+    with cluster.client() as client:
+        yield client
+
+
+def append(broker: BrokerDouble, queue: MessageQueue, *properties: dict[str, str]) -> None:
+    for values in properties:
+        broker.queues[queue].append(OutgoingMessage(b"x", values), 0)
+
+
+def stamp(
+    sequence: int, *, batch: int = 4, sink: str = "my.sink", partition: int = 2
+) -> dict[str, str]:
+    made = SendStamp(sink, batch, partition, sequence, 1_000 + sequence)
+    return {"RMQO_STAMP": format_stamp(made)}
+
+
+def test_an_empty_queue_and_one_without_the_stream_hold_nothing(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    assert read_back(client, queue, 0, TRACE) is None
+    append(broker, queue, {}, stamp(5, sink="my-sink"), stamp(6, partition=1), {"RMQO_STAMP": "?"})
+    assert read_back(client, queue, 0, TRACE) is None
+
+
+def test_the_last_row_of_the_stream_is_found_among_others(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    append(broker, queue, stamp(9, batch=3), {}, stamp(0), {}, stamp(1), stamp(8, sink="other"))
+    found = read_back(client, queue, 0, TRACE)
+    assert found is not None
+    assert found.last == LandedStamp(4, 1, 1_001, 4)
+    assert found.first_offset == 2
+
+
+def test_nothing_below_the_floor_is_looked_at(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    append(broker, queue, stamp(0), stamp(1), {})
+    assert read_back(client, queue, 2, TRACE) is None
+
+
+def test_a_late_repeat_behind_later_rows_is_not_the_last(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    append(broker, queue, *(stamp(n) for n in (0, 1, 2, 3, 1)))
+    found = read_back(client, queue, 0, TRACE)
+    assert found is not None
+    assert (found.last.sequence, found.last.queue_offset) == (3, 3)
+
+
+def test_many_batches_of_rows_are_put_together(
+    monkeypatch: pytest.MonkeyPatch, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    monkeypatch.setattr("rmq_ordered.client.reader._CHUNK_OFFSETS", 2)
+    broker.pull_caps = repeat(1)
+    append(broker, queue, stamp(7, batch=3), {}, *(stamp(n) for n in range(5)), {}, {}, stamp(2))
+    found = read_back(client, queue, 0, TRACE)
+    assert found is not None
+    assert found.last == LandedStamp(4, 4, 1_004, 6)
+    assert found.first_offset == 2
+
+
+def test_messages_without_stamps_are_known_by_their_unique_keys(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    prefix = "0123456789ABCDEF0123"
+    keys = [prefix + f"{number:012X}" for number in (9, 10, 11)]
+    append(broker, queue, *({"UNIQ_KEY": key} for key in keys), {"UNIQ_KEY": "F" * 32})
+    found = read_back(client, queue, 0, StreamTrace.of_unique_keys(prefix))
+    assert found is not None
+    assert found.last == LandedStamp(0, 11, 0, 2)
+
+
+@pytest.mark.parametrize("floor", [0, 9])
+def test_a_floor_that_the_queue_does_not_reach_fails(
+    client: Client, broker: BrokerDouble, queue: MessageQueue, floor: int
+) -> None:
+    append(broker, queue, *(stamp(n) for n in range(5)))
+    broker.queues[queue].minimum = 2
+    with pytest.raises(OffsetOutOfRange, match=f"offset {floor} was asked for"):
+        read_back(client, queue, floor, TRACE)
+
+
+def test_what_was_appended_but_cannot_be_read_yet_is_waited_for(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    append(broker, queue, {}, {}, {})
+    behind = Refuse(ResponseCode.SUCCESS, ext_fields={"offset": "2"})
+    # Every second request asks for what can be read.
+    cluster.network.arm(behind, RequestCode.GET_MAX_OFFSET, after=1)
+    assert end_of_queue(client, queue) == 3
+    assert cluster.clock.pauses == [50]
+    asked = [r.ext("committed") for r in cluster.network.requests(RequestCode.GET_MAX_OFFSET)]
+    assert asked == ["false", "true"] * 2
+
+
+def test_a_broker_that_never_lets_it_be_read_is_an_error(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    append(broker, queue, {}, {}, {})
+    serve = broker.serve
+
+    def behind(request: RemotingCommand) -> RemotingCommand:
+        fields = request.ext_fields or {}
+        if fields.get("committed") == "true":
+            return RemotingCommand(ResponseCode.SUCCESS, ext_fields={"offset": "1"})
+        return serve(request)
+
+    cluster.network.listen(broker.address, behind)
+    with pytest.raises(BrokerBusy, match="offset 3 was given away, but only 1 can be read yet"):
+        end_of_queue(client, queue)
+
+
+def test_a_floor_is_asked_for_once(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    append(broker, queue, {}, {})
+    assert floor_of(client, queue) == 2
+    assert len(cluster.network.requests(RequestCode.GET_MAX_OFFSET)) == 1

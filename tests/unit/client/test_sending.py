@@ -1,0 +1,143 @@
+"""One queue's sends: what is waited for, what is given up, and why."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from rmq_ordered.client import Client, OrderedProducer, SendSettings
+from rmq_ordered.client.sending import LaneTally, Piece
+from rmq_ordered.columnar.digest import running_digests
+from rmq_ordered.columnar.outgoing import rows_from_messages
+from rmq_ordered.errors import BrokerBusy, BrokerError, ConnectFailed, QueueLayoutChanged
+from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueReceipt, SendResult
+from rmq_ordered.protocol.codes import RequestCode, ResponseCode
+from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
+
+SEND = RequestCode.SEND_MESSAGE_V2
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+@pytest.fixture
+def cluster() -> ClusterDouble:
+    cluster = ClusterDouble(brokers=2)
+    for broker in cluster.brokers:
+        broker.add_topic("orders", 2)
+    return cluster
+
+
+@pytest.fixture
+def client(cluster: ClusterDouble) -> Iterator[Client]:
+    with cluster.client() as client:
+        yield client
+
+
+@pytest.fixture
+def sender(client: Client) -> OrderedProducer:
+    settings = SendSettings(send_timeout_ms=5_000)
+    return OrderedProducer(client, "orders", settings=settings)
+
+
+def message(text: bytes = b"x") -> OutgoingMessage:
+    return OutgoingMessage(text, {})
+
+
+def test_a_piece_knows_its_digests_after_it_was_cut() -> None:
+    rows = rows_from_messages([message(bytes([number])) for number in range(5)])
+    digests = running_digests(rows.hashes, 10, 0)
+    piece = Piece(rows, 10, digests)
+    rest = piece.after(2)
+    assert (rest.first, rest.end, len(rest.rows)) == (12, 15, 3)
+    assert rest.digest_at(13) == piece.digest_at(13) == int(digests[3])
+    assert piece.after(0) is piece
+    assert Piece(rows, 10, None).after(1).digest_at(11) == 0
+    assert piece.nbytes == 5
+    assert np.array_equal(rest.rows.hashes, rows.hashes[2:])
+
+
+def test_a_tally_puts_pieces_together() -> None:
+    tally = LaneTally(QueueReceipt(QUEUE))
+    tally.add(QueueReceipt(QUEUE, 0, 2, None, None))
+    tally.add(QueueReceipt(QUEUE, 3, 1, 7, 10))
+    assert tally.receipt == QueueReceipt(QUEUE, 3, 3, None, 10)
+    assert tally.results == [SendResult(QUEUE, -1, 2), SendResult(QUEUE, 7, 4)]
+
+
+@pytest.mark.parametrize("code", [ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY])
+def test_a_broker_that_is_starting_or_stopping_is_waited_for(
+    cluster: ClusterDouble, sender: OrderedProducer, code: ResponseCode
+) -> None:
+    cluster.network.arm(Refuse(code), SEND, times=2)
+    assert sender.send("order-1", b"x").first_offset == 0
+    assert cluster.clock.pauses == [20, 40]
+
+
+def test_a_broker_that_stays_away_is_an_error_in_the_end(
+    cluster: ClusterDouble, sender: OrderedProducer
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SERVICE_NOT_AVAILABLE, "disk full"), SEND, times=99)
+    with pytest.raises(BrokerBusy, match="disk full"):
+        sender.send("order-1", b"x")
+
+
+def test_after_an_error_nothing_old_is_sent_with_the_next_call(
+    cluster: ClusterDouble, sender: OrderedProducer
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.MESSAGE_ILLEGAL, "no"), SEND)
+    with pytest.raises(BrokerError, match="no"):
+        sender.send_all({QUEUE: [message(b"old")]})
+    sender.send_all({QUEUE: [message(b"new")]})
+    assert cluster.brokers[0].queues[QUEUE].bodies == [b"new"]
+
+
+def lost(cluster: ClusterDouble) -> BrokerDouble:
+    """The second broker leaves the cluster for good."""
+    gone = cluster.brokers[1]
+    cluster.network.take_down(gone.address)
+    cluster.name_server.brokers.remove(gone)
+    return gone
+
+
+def test_a_broker_that_left_is_a_changed_layout_and_no_key_moves(
+    cluster: ClusterDouble, client: Client, sender: OrderedProducer
+) -> None:
+    lost(cluster)
+    client.routes.forget("orders")
+    queue = MessageQueue("orders", "broker-b", 1)
+    with pytest.raises(QueueLayoutChanged, match="orders@broker-b#1 can no longer be written"):
+        sender.send_all({queue: [message()]})
+    assert all(not data.messages for data in cluster.brokers[0].queues.values())
+
+
+def test_a_broker_that_is_only_out_of_reach_is_not_a_changed_layout(
+    cluster: ClusterDouble, sender: OrderedProducer
+) -> None:
+    cluster.network.take_down(cluster.brokers[1].address)
+    with pytest.raises(ConnectFailed):
+        sender.send_all({MessageQueue("orders", "broker-b", 1): [message()]})
+
+
+def test_a_topic_that_shrank_is_a_changed_layout(
+    cluster: ClusterDouble, client: Client, sender: OrderedProducer
+) -> None:
+    cluster.brokers[1].add_topic("orders", 1)
+    queue = MessageQueue("orders", "broker-b", 1)
+    with pytest.raises(QueueLayoutChanged, match="orders@broker-b#1"):
+        sender.send_all({queue: [message()]})
+
+
+def test_a_refusal_has_nothing_to_do_with_the_layout_while_the_queue_is_there(
+    cluster: ClusterDouble, sender: OrderedProducer
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.NO_PERMISSION, "read only"), SEND)
+    with pytest.raises(BrokerError, match="read only"):
+        sender.send_all({QUEUE: [message()]})
+
+
+def test_when_the_name_server_is_away_too_the_first_error_stands(
+    cluster: ClusterDouble, client: Client, sender: OrderedProducer
+) -> None:
+    for address in (*cluster.name_servers, cluster.brokers[0].address):
+        cluster.network.take_down(address)
+    with pytest.raises(ConnectFailed, match="broker-a"):
+        sender.send_all({QUEUE: [message()]})
