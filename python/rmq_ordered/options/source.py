@@ -173,12 +173,29 @@ def _ensure_kind(given: frozenset[str], values: Mapping[str, Any], *, streaming:
             str(values["leaseMode"]),
             "none for a batch read: Spark gives it no process that could renew leases",
         )
+    if values["leaseMode"] is LeaseMode.SHARED:
+        _ensure_shareable(given)
     fewest, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
     if fewest is not None and most is not None and fewest > most:
         raise OptionError("minOffsetsPerTrigger", fewest, f"at most maxOffsetsPerTrigger={most}")
     if "maxTriggerDelay" in given and fewest is None:
         raise OptionError("maxTriggerDelay", values["maxTriggerDelay"],
                           "minOffsetsPerTrigger beside it")  # fmt: skip
+
+
+def _ensure_shareable(given: frozenset[str]) -> None:
+    """A member takes what the others leave it, where the group stands."""
+    reasons = {
+        "startingOffsets": "no startingOffsets: queues are taken over where the group stands "
+        "(startingOffsetsFallback where it never was)",
+        "startingTimestamp": "no startingTimestamp: queues are taken over where the group stands",
+        "assign": "subscribe or subscribePattern: the group's members share the queues out",
+        "instanceId": "no instanceId: a new run is a new member, and the old one's share is "
+        "shared out again",
+    }
+    for name, reason in reasons.items():
+        if name in given:
+            raise OptionError(name, None, f"{reason}, because leaseMode=shared")
 
 
 def _ensure_group(group: str | None, starting: Boundary, lease_mode: LeaseMode) -> None:

@@ -30,6 +30,7 @@ class LeaseMode(StrEnum):
     """Whether the query must own its queues."""
 
     EXCLUSIVE = "exclusive"
+    SHARED = "shared"
     NONE = "none"
 
 
@@ -192,9 +193,12 @@ _ADMISSION: Final[Sequence[Option]] = (
 _OWNERSHIP: Final[Sequence[Option]] = (
     Option(
         "leaseMode",
-        "`exclusive`: the query owns every queue it reads, or fails. `none`: no ownership, several "
-        "readers may read the same queues. Stream default `exclusive`, batch default `none`.",
-        "exclusive or none",
+        "`exclusive`: the query owns every queue of its topics, or fails. `shared`: it is one "
+        "member of the group and owns its share, beside Java's orderly consumers and other "
+        "queries; queues change hands between batches, and a batch that is repeated after a "
+        "restart may have been read by somebody else too. `none`: no ownership, several readers "
+        "may read the same queues. Stream default `exclusive`, batch default `none`.",
+        "exclusive, shared or none",
         LeaseMode,
     ),
     Option(

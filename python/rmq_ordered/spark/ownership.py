@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rmq_ordered.client.instances import InstanceRun
@@ -25,15 +25,31 @@ from rmq_ordered.errors import QueueLeaseLost
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
-from rmq_ordered.ordering.offsets import Positions
+from rmq_ordered.ordering.offsets import Positions, SourceOffset
 from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.partition import QueuePartition, Witness
 from rmq_ordered.spark.positions import LossPolicy, Places
+from rmq_ordered.spark.resume import mend
 from rmq_ordered.spark.selection import Subscription
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
 # Long enough for a broker to restart, shorter than the trust in a lease.
 _COMMIT_PATIENCE_MS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a run stands before it plans a batch.
+
+    Attributes:
+        positions: The next offset of every queue that it knows.
+        jumped: Those that do not go on from where the checkpoint had them.
+        spans: What can be read: the queues that it owns, and what the brokers hold of them.
+    """
+
+    positions: Positions
+    jumped: Positions
+    spans: Mapping[MessageQueue, OffsetSpan]
 
 
 class SourceRun:
@@ -77,6 +93,31 @@ class SourceRun:
                 self._run.forget_earlier()
             self._expected |= self.client.broker.committed_offsets(self.group, new)
         self._keeper.ensure_held()
+
+    def begin(self) -> tuple[dict[MessageQueue, OffsetSpan], Positions]:
+        """Own the queues; what they hold, and where a query without a checkpoint begins."""
+        self.own(self.spans())
+        # Owned first, looked up second: the previous owner may have committed until the hand-over.
+        spans = self.spans()
+        return spans, self.starting_positions(spans)
+
+    def hold(
+        self,
+        offset: SourceOffset,
+        spans: Mapping[MessageQueue, OffsetSpan],
+        made_anew: frozenset[MessageQueue],
+    ) -> Standing:
+        """Own every queue and commit what is finished; ``offset`` ends the last finished batch."""
+        mended = mend(offset, spans, made_anew, self.losses)
+        self.own(spans)
+        self.commit({q: p for q, p in offset.positions.items() if mended[q] == p and q in spans})
+        jumped = {q: p for q, p in mended.items() if p != offset.positions[q]}
+        jumped |= self.joining_positions(mended, spans)
+        return Standing(mended | jumped, jumped, spans)
+
+    def hold_for_replay(self, queues: Iterable[MessageQueue]) -> None:
+        """Own what a batch of an earlier run is read from again."""
+        self.own(queues)
 
     def starting_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
         """Where a query without a checkpoint begins."""
@@ -129,6 +170,8 @@ class SourceRun:
 
     def partitions(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> list[QueuePartition]:
         """One partition per queue with something to read, each carrying its lease."""
+        if self._keeper is not None:
+            self._keeper.ensure_held()
         return [
             self._partition(QueueRange(queue, first, last))
             for queue, (first, last) in sorted(ranges.items())
@@ -200,7 +243,7 @@ class SourceRun:
             expression,
             kind,
         )
-        if self._keeper is None:
+        if self._keeper is None or queue not in self._expected:
             return QueuePartition(plan)
         lease = self._keeper.lease(queue)
         witness = Witness(lease, self._expected[queue]) if lease.epoch is None else None

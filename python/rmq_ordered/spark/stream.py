@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from rmq_ordered.errors import OptionError
 from rmq_ordered.model import MessageQueue, OffsetSpan
-from rmq_ordered.options import SourceOptions
+from rmq_ordered.options import LeaseMode, SourceOptions
 from rmq_ordered.ordering.offsets import (
     Positions,
     SourceOffset,
@@ -28,9 +28,10 @@ from rmq_ordered.ordering.offsets import (
 )
 from rmq_ordered.spark.admission import Admitter, default_limit
 from rmq_ordered.spark.executor import read_partition
-from rmq_ordered.spark.ownership import SourceRun
+from rmq_ordered.spark.ownership import SourceRun, Standing
 from rmq_ordered.spark.partition import QueuePartition
 from rmq_ordered.spark.resume import ensure_same_subscription, find_made_anew, mend
+from rmq_ordered.spark.shared import SharedRun
 from rmq_ordered.spark.signals import exit_on_sigterm, ignore_sigterm
 
 
@@ -67,11 +68,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query without a checkpoint begins. Spark asks twice and must hear the same."""
         if self._initial is None:
             run = self._open()
-            run.own(run.spans())
-            # Owned first, looked up second: the previous owner may have committed until the hand-
-            # over.
-            spans = run.spans()
-            positions = run.starting_positions(spans)
+            spans, positions = run.begin()
             self._initial = SourceOffset(positions, {}, _stored_until(spans, 0), run.losses.skipped)
             self._is_checked = True
         return encode_offset(self._initial)
@@ -84,21 +81,16 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         given = decode_offset(start) if start is not None else SourceOffset({})
         spans = run.spans()
         self._latest = SourceOffset(_ends(spans))
-        standing = self._check(run, given, spans)
         skipped_before = run.losses.skipped
-        mended = mend(standing, spans, self._made_anew, run.losses)
+        standing = run.hold(self._check(run, given, spans), spans, self._made_anew)
         self._made_anew = frozenset()
-        run.own(spans)
-        run.commit({q: p for q, p in standing.positions.items() if mended[q] == p and q in spans})
         self._has_planned = True
-        jumped = {q: p for q, p in mended.items() if p != standing.positions[q]}
-        jumped |= run.joining_positions(mended, spans)
-        end = self._plan(mended | jumped, spans, limit)
-        if start is not None and end == given.positions and not jumped:
+        end = self._plan(standing, limit)
+        if start is not None and end == given.positions and not standing.jumped:
             return start
         skipped = given.skipped + run.losses.skipped - skipped_before
         stored_until_ms = _stored_until(spans, given.stored_until_ms)
-        return encode_offset(SourceOffset(end, jumped, stored_until_ms, skipped))
+        return encode_offset(SourceOffset(end, standing.jumped, stored_until_ms, skipped))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Where the queues ended at the last look, for lag in the query's progress."""
@@ -110,7 +102,6 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = decode_offset(start), decode_offset(end)
         if not self._has_planned:
             first = self._recover(run, first, last)
-        run.own(last.positions)
         return run.partitions(batch_ranges(first, last))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -143,16 +134,11 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         standing = self._check(run, start, spans)
         if run.losses.fails:
             mend(standing, spans, self._made_anew, run.losses)
-        run.own(queue for queue in end.positions if queue in spans)
+        run.hold_for_replay(queue for queue in end.positions if queue in spans)
         return self._first_start(run, end) if self._is_first_batch_again() else start
 
-    def _plan(
-        self,
-        positions: Positions,
-        spans: Mapping[MessageQueue, OffsetSpan],
-        limit: ReadLimit | None,
-    ) -> Positions:
-        latest = _ends(spans)
+    def _plan(self, standing: Standing, limit: ReadLimit | None) -> Positions:
+        latest = _ends(standing.spans)
         if self._available_now is not None:
             target = self._available_now
             latest = {queue: min(end, target.get(queue, 0)) for queue, end in latest.items()}
@@ -160,7 +146,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             run = self._open()
             self._admitter = Admitter(run.client, run.group, self._options.admission)
         is_bounded = self._available_now is not None
-        return self._admitter.plan(positions, latest, limit, may_wait=not is_bounded)
+        return self._admitter.plan(standing.positions, latest, limit, may_wait=not is_bounded)
 
     def _is_first_batch_again(self) -> bool:
         """Whether this run repeats a first batch whose beginning was "now".
@@ -187,7 +173,8 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _open(self) -> SourceRun:
         if self._run is None:
             exit_on_sigterm()
-            self._run = SourceRun(self._options)
+            is_shared = self._options.lease_mode is LeaseMode.SHARED
+            self._run = (SharedRun if is_shared else SourceRun)(self._options)
         return self._run
 
 
