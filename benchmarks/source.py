@@ -6,7 +6,8 @@ Both read the same four queues of the same broker to their end, in turns, and th
 counts: the machine is shared, so only the ratios mean anything. The query owns its queues, commits
 for its group and writes to Spark's ``noop`` sink; its rate is the rows of a batch over the time of
 its whole trigger, planning and commits included. What Spark needs to start is left out on both
-sides. Then planning alone: one look at all queues and one partition for each.
+sides. Then hand-over, from the end of one run to the first row of the next, and planning alone: one
+look at all queues and one partition for each.
 
 ``--check`` makes it an error when the query without properties is not twice as fast as Java.
 """
@@ -15,10 +16,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -39,6 +43,7 @@ console = Console()
 GOAL = 2.0
 PLANNED_QUEUES = (4, 64, 1_024)
 PLANNINGS = 20
+HAND_OVERS = 5
 JAVA, PLAIN, WITH_PROPERTIES = "Java lite pull", "query", "query with properties"
 
 
@@ -129,13 +134,7 @@ def plan(server: Server, queues: int) -> tuple[float, float]:
     topic = unique_name("planned")
     with Client(server.name_server, request_timeout_ms=15_000) as client:
         client.broker.create_topic(topic, queues)
-    options = {
-        "nameServer": server.name_server,
-        "subscribe": topic,
-        "group": unique_name("group"),
-        "requestTimeout": "15s",
-    }
-    reader = OrderedStreamReader(SourceOptions.parse(options, streaming=True))
+    reader = OrderedStreamReader(options_of(server, topic, group=unique_name("group")))
     try:
         start = reader.initialOffset()
         reader.latestOffset(start, ReadAllAvailable())
@@ -155,6 +154,63 @@ def _ms(call: object, *arguments: object) -> float:
     begin = time.perf_counter()
     call(*arguments)  # type: ignore[operator]
     return (time.perf_counter() - begin) * 1000
+
+
+def options_of(server: Server, topic: str, **more: str) -> SourceOptions:
+    given = {"nameServer": server.name_server, "subscribe": topic, "requestTimeout": "15s"} | more
+    return SourceOptions.parse(given, streaming=True)
+
+
+def own_for_ever(options: SourceOptions, owned: Event) -> None:
+    """Runs in a process that is killed while it owns its queues."""
+    OrderedStreamReader(options).initialOffset()
+    owned.set()
+    time.sleep(3_600)
+
+
+def first_row_ms(options: SourceOptions) -> float:
+    """From the wish to read to the first row."""
+    begin = time.perf_counter()
+    reader = OrderedStreamReader(options)
+    try:
+        start = reader.initialOffset()
+        partitions = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+        next(iter(reader.read(partitions[0])))
+        return (time.perf_counter() - begin) * 1000
+    finally:
+        reader.stop()
+
+
+def hand_over(filled: Filled) -> tuple[float, float]:
+    """Milliseconds to the first row after a clean stop, and after a kill of the same instance."""
+    context = get_context("spawn")
+    stopped: list[float] = []
+    killed: list[float] = []
+    for _ in range(HAND_OVERS):
+        group = unique_name("group")
+        options = options_of(filled.server, filled.topic, group=group, instanceId="bench")
+        predecessor = OrderedStreamReader(options)
+        predecessor.initialOffset()
+        predecessor.stop()
+        stopped.append(first_row_ms(options))
+        owned = context.Event()
+        process = context.Process(target=own_for_ever, args=(options, owned))
+        process.start()
+        owned.wait(60)
+        process.kill()
+        process.join()
+        killed.append(first_row_ms(options))
+    return statistics.median(stopped), statistics.median(killed)
+
+
+def show_hand_over(filled: list[Filled]) -> None:
+    table = Table(title="Hand-over: ms until the next run's first row, the start of Spark left out")
+    for column in ("broker", "after a stop", "after kill -9, same instanceId"):
+        table.add_column(column, justify="right" if column != "broker" else "left")
+    for one in filled:
+        stopped, killed = hand_over(one)
+        table.add_row(one.server.name, f"{stopped:.0f}", f"{killed:.0f}")
+    console.print(table)
 
 
 def show_planning(servers: tuple[Server, ...]) -> None:
@@ -181,6 +237,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     arguments = parse_arguments()
     results: dict[str, Best] = {}
+    topics: dict[str, Filled] = {}
     with tempfile.TemporaryDirectory() as folder, rocketmq() as theirs, embedded() as ours:
         home, servers = Path(folder), (theirs, ours)
         spark = start_spark()
@@ -190,8 +247,10 @@ def main() -> None:
             for server in servers:
                 filled = fill(server, count, body_bytes, home)
                 results[filled.name] = compare(spark, filled, arguments.rounds, home)
+                topics[server.name] = filled
         spark.stop()
         show(results)
+        show_hand_over(list(topics.values()))
         show_planning(servers)
     if arguments.check and any(best.ratio(PLAIN) < GOAL for best in results.values()):
         raise SystemExit(f"a ratio is below {GOAL}x")

@@ -9,7 +9,7 @@
         RestartFromCheckpoint(maxOffsetsPerTrigger=7),
         CheckQueues(),
         KillSource(),
-        ExpectFailure("exited unexpectedly"),
+        ExpectFailure("STREAM_FAILED"),
     )
 
 ``CheckQueues`` waits until everything that was added has been read and then holds all rows of all

@@ -39,7 +39,7 @@ def test_a_query_goes_on_after_a_stop_a_crash_and_a_change(
         RestartFromCheckpoint(maxOffsetsPerTrigger=7),
         CheckQueues(),
         KillSource(),
-        ExpectFailure("PYTHON"),
+        ExpectFailure("STREAM_FAILED"),
         AddMessages(keys=10, sequences=range(6, 8)),
         RestartFromCheckpoint({"availableNow": True}, maxOffsetsPerTrigger=1_000),
         CheckQueues(),
