@@ -80,8 +80,11 @@ def batch_ranges(start: SourceOffset, end: SourceOffset) -> dict[MessageQueue, t
     """What a batch reads of every queue, from its two offsets alone; empty ranges left out.
 
     A queue of ``end`` that ``start`` does not know and that has no entry begins with the next
-    batch: its position is all that was recorded.
+    batch: its position is all that was recorded. Between an offset and itself lies nothing: Spark
+    also runs batches without new data, and the jumps were read by the batch that ended here.
     """
+    if start == end:
+        return {}
     ranges: dict[MessageQueue, tuple[int, int]] = {}
     for queue in sorted(end.positions):
         last = end.positions[queue]

@@ -22,7 +22,7 @@ from rmq_ordered.client.reader import (
 )
 from rmq_ordered.client.retry import retry_until
 from rmq_ordered.errors import QueueLeaseLost
-from rmq_ordered.model import MessageQueue, OffsetSpan, QueueRange
+from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions, SourceOffset
@@ -243,11 +243,15 @@ class SourceRun:
             expression,
             kind,
         )
-        if self._keeper is None or queue not in self._expected:
+        lease = self._lease_of(queue)
+        if lease is None:
             return QueuePartition(plan)
-        lease = self._keeper.lease(queue)
         witness = Witness(lease, self._expected[queue]) if lease.epoch is None else None
         return QueuePartition(replace(plan, lease=lease), witness)
+
+    def _lease_of(self, queue: MessageQueue) -> QueueLease | None:
+        """The right to read a queue; raises QueueLeaseLost where one is needed and not held."""
+        return None if self._keeper is None else self._keeper.lease(queue)
 
     def _filter(self) -> tuple[str, str]:
         """The expression that the broker filters by, and what kind it is."""

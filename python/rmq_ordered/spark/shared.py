@@ -18,7 +18,7 @@ from typing import Final
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.leases import LeaseKeeper
 from rmq_ordered.errors import RmqOrderedError
-from rmq_ordered.model import MessageQueue, OffsetSpan
+from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import SourceOptions
 from rmq_ordered.ordering.allocation import allocate_averagely
@@ -126,6 +126,7 @@ class SharedRun(SourceRun):
         self._membership = Membership(self.client, self.group, self._filter())
         self._members: tuple[str, ...] = ()
         self._asked_at_ms: int | None = None
+        self._has_settled = False
 
     def begin(self) -> tuple[dict[MessageQueue, OffsetSpan], Positions]:
         """Join the group and take a share; where the group stands in it."""
@@ -142,14 +143,15 @@ class SharedRun(SourceRun):
         made_anew: frozenset[MessageQueue],
     ) -> Standing:
         """Commit what is finished, give back what is others', take what is ours."""
-        if self._keeper is None:
-            before: set[MessageQueue] = set()
-            self._settle_in(spans)
-        else:
+        if self._keeper is not None:
             self._keeper.ensure_held()
             self.commit({q: p for q, p in offset.positions.items() if q in self._expected})
-            before = set(self._expected)
+        # What was taken to repeat a batch is looked at as if it were gained now.
+        before = set(self._expected) if self._has_settled else set()
+        if self._has_settled:
             self._rebalance(spans)
+        else:
+            self._settle_in(spans)
         kept = {q: p for q, p in offset.positions.items() if q in self._expected and q in before}
         mended = mend(replace(offset, positions=kept), spans, made_anew, self.losses)
         gained = {q: spans[q] for q in self._expected.keys() - before if q in spans}
@@ -171,6 +173,10 @@ class SharedRun(SourceRun):
             self._membership.leave()
         self.client.close()
 
+    def _lease_of(self, queue: MessageQueue) -> QueueLease | None:
+        """A range that is repeated while somebody else owns its queue is read without a lease."""
+        return super()._lease_of(queue) if queue in self._expected else None
+
     def _enter(self) -> LeaseKeeper:
         self._membership.stay(self.subscription.topics())
         if self._keeper is None:
@@ -180,6 +186,7 @@ class SharedRun(SourceRun):
 
     def _settle_in(self, spans: Mapping[MessageQueue, OffsetSpan]) -> None:
         """Wait until the others have left our share to us, or ``leaseTimeout`` is over."""
+        self._has_settled = True
         clock = self.client.clock
         deadline_ms = clock.monotonic_ms() + self._options.lease_timeout_ms
         while not self._rebalance(spans):
@@ -212,6 +219,9 @@ class SharedRun(SourceRun):
         if self._asked_at_ms is None or now_ms - self._asked_at_ms >= _MEMBERS_LIFETIME_MS:
             self._members = self._membership.members()
             self._asked_at_ms = now_ms
+        if self._membership.client_id not in self._members:
+            # The broker is about to learn of us again: until then nothing changes hands.
+            return set(self._expected)
         share: set[MessageQueue] = set()
         for topic in {queue.topic for queue in spans}:
             queues = [queue for queue in spans if queue.topic == topic]

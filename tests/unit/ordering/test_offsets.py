@@ -97,6 +97,12 @@ def test_a_queue_that_only_appears_is_read_from_the_next_batch_on() -> None:
     assert batch_ranges(SourceOffset({A: 5}), SourceOffset({A: 5, B: 7})) == {}
 
 
+def test_between_an_offset_and_itself_lies_nothing_although_a_queue_jumped() -> None:
+    jumped = SourceOffset({A: 9, B: 12}, {B: 4})
+    assert batch_ranges(jumped, decode_offset(encode_offset(jumped))) == {}
+    assert batch_ranges(jumped, SourceOffset({A: 10, B: 12})) == {A: (9, 10)}
+
+
 def test_a_batch_never_goes_back() -> None:
     with pytest.raises(OptionError, match="ranges that go forward"):
         batch_ranges(SourceOffset({A: 5}), SourceOffset({A: 4}))

@@ -4,11 +4,14 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.support.calls import ALL, NewReader, again, positions, ranges, read_all
 
 from rmq_ordered.client import Client
 from rmq_ordered.errors import OptionError, QueueLeaseLost
 from rmq_ordered.model import MessageQueue
+from rmq_ordered.options import SourceOptions
 from rmq_ordered.spark.stream import OrderedStreamReader
 from rmq_ordered.testing import ClusterDouble
 
@@ -162,3 +165,83 @@ def test_what_makes_no_sense_for_a_member_is_refused(
 ) -> None:
     with pytest.raises(OptionError, match="leaseMode=shared"):
         new_reader(**SHARED, **options)
+
+
+def test_a_queue_that_others_moved_on_after_a_repeated_batch_goes_on_where_the_group_stands(
+    cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
+) -> None:
+    query = Query(new_reader)
+    before = again(query.reader.initialOffset())
+    query.batch()
+    query.reader.stop()
+    for queue in wide:
+        cluster.brokers[0].fill(queue, 5)
+        cluster.brokers[0].committed["billing", queue] = 12
+    recovered = Query(new_reader, query.offset)
+    assert ranges(recovered.reader.partitions(before, query.offset)) == [
+        (n, 0, 10) for n in range(4)
+    ]
+    assert recovered.batch() == [(n, 12, 15) for n in range(4)]
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("fill"), st.integers(0, 3), st.integers(1, 5)),
+            st.tuples(st.just("batch"), st.integers(0, 2), st.just(0)),
+            st.tuples(st.just("stop"), st.integers(0, 2), st.just(0)),
+        ),
+        max_size=25,
+    )
+)
+def test_however_members_come_and_go_everything_is_read_and_each_reads_in_order(
+    monkeypatch: pytest.MonkeyPatch, story: list[tuple[str, int, int]]
+) -> None:
+    cluster = ClusterDouble()
+    queues = cluster.brokers[0].add_topic("orders", 4)
+    for module in ("ownership", "executor"):
+        monkeypatch.setattr(
+            f"rmq_ordered.spark.{module}.open_client", lambda options: cluster.client()
+        )
+
+    def new_reader(**options: str) -> OrderedStreamReader:
+        given_options = {"nameServer": "n:1", "subscribe": "orders", "group": "billing"} | options
+        return OrderedStreamReader(SourceOptions.parse(given_options, streaming=True))
+
+    running: dict[int, Query] = {}
+    checkpoints: dict[int, dict[str, Any] | None] = {}
+    runs: list[Query] = []
+    for what, number, count in [*story, *(("batch", n % 2, 0) for n in range(8))]:
+        pass_time(cluster)
+        for query in running.values():
+            # As the keeper's own thread would.
+            query.reader._open()._keeper.renew()
+        if what == "fill":
+            cluster.brokers[0].fill(queues[number], count)
+        elif what == "stop" and number in running:
+            checkpoints[number] = running[number].offset
+            running.pop(number).reader.stop()
+        elif what == "batch":
+            if number not in running:
+                running[number] = Query(new_reader, checkpoints.get(number))
+                runs.append(running[number])
+            running[number].batch()
+    if 2 in running:
+        running.pop(2).reader.stop()
+    for _ in range(2):
+        for query in running.values():
+            pass_time(cluster)
+            query.batch()
+    for query in running.values():
+        query.reader.stop()
+    everything = {
+        (q.queue_id, o) for q in queues for o in range(cluster.brokers[0].queues[q].maximum)
+    }
+    assert {row for query in runs for row in query.rows} == everything
+    for query in runs:
+        for queue in queues:
+            offsets = [offset for queue_id, offset in query.rows if queue_id == queue.queue_id]
+            assert offsets == sorted(set(offsets))
