@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.harness import Source, finish, produce, start_collecting
+from tests.spark.harness import Source, collect_available, finish, produce, start_collecting
 from tests.support.brokers import Broker
+from tests.support.java_clients import JavaClients
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -49,6 +50,25 @@ def test_unread_messages_are_in_the_progress_and_in_the_log(
     first = query.recentProgress[0].sources[0]
     (ends,) = json.loads(first.latestOffset)["topics"][topic].values()
     assert sum(ends.values()) == 30
+
+
+def test_mqadmin_sees_the_progress_of_a_query(
+    broker: Broker,
+    client: Client,
+    topic: str,
+    group: str,
+    source: Source,
+    javaclients: JavaClients,
+    tmp_path: Path,
+) -> None:
+    produce(client, topic, keys=10, sequences=range(3))
+    collect_available(source.stream(), tmp_path / "cp")
+    report = javaclients.mqadmin(broker.name_server, "consumerProgress", "-g", group)
+    rows = [line.split() for line in report.splitlines() if line.startswith(topic)]
+    assert len(rows) == 2, report
+    # Topic, broker, queue, the broker's offset, the group's offset, ...
+    assert all(row[3] == row[4] for row in rows), report
+    assert sum(int(row[4]) for row in rows) == 30
 
 
 def test_a_listener_commits_although_the_next_trigger_is_far_away(

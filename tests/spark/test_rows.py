@@ -4,7 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.spark.harness import Source, collect_available, failure_of, start_collecting
+from tests.spark.harness import (
+    Source,
+    collect_available,
+    failure_of,
+    owners,
+    start_collecting,
+)
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 
@@ -75,13 +81,15 @@ def test_poison_goes_to_the_dead_letters_and_the_rest_is_read(
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 @pytest.mark.usefixtures("orders")
 def test_poison_fails_the_query_by_default_and_is_named(
-    topic: str, source: Source, tmp_path: Path
+    client: Client, topic: str, group: str, source: Source, tmp_path: Path
 ) -> None:
     query, _ = start_collecting(source.stream(**SCHEMA), tmp_path / "cp")
     text = failure_of(query)
     assert "UndecodableMessage" in text
     assert f"of {topic}@broker-a#" in text
     assert "not JSON" in text
+    # A query that fails gives its queues back as one that is stopped.
+    wait_until(lambda: owners(client, group, topic) == {True}, "the queues are free", 20)
 
 
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
