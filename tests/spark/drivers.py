@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.paths import ROOT
-from tests.support.processes import end, start_tethered, tail
+from tests.support.processes import end, family, start_tethered, tail
 from tests.support.waiting import wait_until
 
 JOB = ROOT / "tests" / "support" / "driver_job.py"
@@ -101,16 +101,9 @@ class Driver:
         wait_until(self._has_ended, "the driver has ended", START_TIMEOUT_S)
         return self.process.wait()
 
-    def tree(self) -> list[int]:
-        """The process, its JVM and the JVM's workers."""
-        found = [self.process.pid]
-        for pid in found:
-            found += _children(pid)
-        return found
-
     def send(self, number: int) -> None:
         """Send a signal to every process of the driver, its own children first."""
-        for pid in reversed(self.tree()):
+        for pid in reversed(family(self.process.pid)):
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
@@ -125,11 +118,3 @@ class Driver:
 
     def _has_ended(self) -> bool:
         return self.process.poll() is not None
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(c) for t in threads for c in (t / "children").read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []

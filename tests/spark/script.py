@@ -26,6 +26,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from tests.spark.harness import Source, assert_in_order, failure_of, produce
+from tests.support.processes import command_line, family
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -158,12 +159,6 @@ class ExpectFailure(Action):
 
 def _source_processes() -> list[int]:
     """Spark's source runners below this process."""
-    found = [os.getpid()]
-    for pid in found:
-        for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-            found += [int(child) for child in thread.read_text().split()]
     return [
-        pid
-        for pid in found
-        if b"python_streaming_source_runner" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        pid for pid in family(os.getpid()) if "python_streaming_source_runner" in command_line(pid)
     ]

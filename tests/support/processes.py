@@ -53,3 +53,23 @@ def anonymous_memory_mib(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     (kibibytes,) = (line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:"))
     return int(kibibytes) // 1024
+
+
+def family(pid: int) -> list[int]:
+    """Returns a process, its children, theirs and so on, as they are at this moment."""
+    found = [pid]
+    for one in found:
+        try:
+            threads = list(Path(f"/proc/{one}/task").iterdir())
+            found += [int(child) for t in threads for child in (t / "children").read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+    return found
+
+
+def command_line(pid: int) -> str:
+    """Returns the words of a process's command; nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

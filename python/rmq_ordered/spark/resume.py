@@ -58,6 +58,22 @@ def mend(
     return positions
 
 
+def ensure_repeatable(
+    client: Client,
+    ranges: Mapping[MessageQueue, tuple[int, int]],
+    spans: Mapping[MessageQueue, OffsetSpan],
+) -> None:
+    """Raise when a batch that must be repeated needs a queue that is not there now.
+
+    Whatever ``failOnDataLoss`` says: a batch cannot wait for one of its queues, and leaving it out
+    would lose what may come back.
+    """
+    for queue, (first, _) in sorted(ranges.items()):
+        if queue not in spans:
+            client.routes.ensure_complete(queue.topic)
+            raise OffsetOutOfRange(queue.broker_name, queue, first, _GONE.minimum, _GONE.maximum)
+
+
 def find_made_anew(
     client: Client, offset: SourceOffset, spans: Mapping[MessageQueue, OffsetSpan]
 ) -> frozenset[MessageQueue]:

@@ -30,7 +30,12 @@ from rmq_ordered.spark.admission import Admitter, default_limit
 from rmq_ordered.spark.executor import read_partition
 from rmq_ordered.spark.ownership import SourceRun, Standing
 from rmq_ordered.spark.partition import QueuePartition
-from rmq_ordered.spark.resume import ensure_same_subscription, find_made_anew, mend
+from rmq_ordered.spark.resume import (
+    ensure_repeatable,
+    ensure_same_subscription,
+    find_made_anew,
+    mend,
+)
 from rmq_ordered.spark.shared import SharedRun
 from rmq_ordered.spark.signals import exit_on_sigterm, ignore_sigterm
 
@@ -135,7 +140,9 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if run.losses.fails:
             mend(standing, spans, self._made_anew, run.losses)
         run.hold_for_replay(queue for queue in end.positions if queue in spans)
-        return self._first_start(run, end) if self._is_first_batch_again() else start
+        first = self._first_start(run, end) if self._is_first_batch_again() else start
+        ensure_repeatable(run.client, batch_ranges(first, end), spans)
+        return first
 
     def _plan(self, standing: Standing, limit: ReadLimit | None) -> Positions:
         latest = _ends(standing.spans)

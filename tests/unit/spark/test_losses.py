@@ -166,6 +166,23 @@ def test_a_queue_that_vanished_fails_the_query_or_waits_where_it_stood(
     assert offsets_read(finished, queues[1]) == list(range(15))
 
 
+def test_a_batch_that_must_be_repeated_waits_for_all_its_queues(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    broker = cluster.brokers[0]
+    broker.fill(queues[1], 5)
+    finished.run(die_at="logged")
+    broker.topics["orders"] = 1
+    for options in ({}, GOES_ON):
+        finished.options = options
+        with pytest.raises(OffsetOutOfRange, match="orders@broker-a#1"):
+            finished.run()
+    broker.topics["orders"] = 2
+    cluster.clock.advance_ms(60_000)
+    finished.run()
+    assert offsets_read(finished, queues[1]) == list(range(15))
+
+
 def test_a_checkpoint_of_another_topic_is_refused_and_stays_as_it_is(
     cluster: ClusterDouble, finished: Engine
 ) -> None:
