@@ -107,7 +107,7 @@ final class BrokerCore(
     PeriodicTask(config(Settings.flushDelayOffsetInterval).toLong, () => flushDelays()),
     PeriodicTask(config(Settings.checkpointIntervalMs).toLong, () => store.checkpoint()),
     PeriodicTask(DiskCheckMs, () => store.checkDisk()),
-    PeriodicTask(RetentionMs, () => { val _ = store.retire() })
+    PeriodicTask(RetentionMs, () => retire())
   )
 
   /** Answers waiting polls and lets no more wait. */
@@ -128,6 +128,16 @@ final class BrokerCore(
 
   private def makeHandlers(): Handlers = {
     val creation = new TopicCreation(store.topics)
+  /**
+   * Retention stops before the oldest message that still waits for its time. The end of the log is
+   * looked up first: a message that comes to wait after that is beyond it.
+   */
+  private def retire(): Unit = {
+    val end = store.logEnd
+    val waiting = levels.oldestWaiting.toSeq ++ timers.oldestWaiting
+    val _ = store.retire((waiting :+ end).min)
+  }
+
     val sendSettings = SendSettings(
       identity,
       config(Settings.maxMessageSize),

@@ -20,7 +20,8 @@ import rmqordered.util.Clock
  * none. After a crash the log is a prefix of what was appended that holds everything acknowledged.
  *
  * @param onArrival
- *   called after new messages of a queue became readable, by the thread that made them so
+ *   called after new messages of a queue became readable, by the thread that made them so; told how
+ *   many
  * @param followers
  *   are brought up to date before the store is made, and written with each checkpoint
  * @param background
@@ -240,6 +241,14 @@ final class MessageStore(
   /** Messages of a topic by key, newest first. */
   def query(query: KeyQuery): LogSlices = lookup.query(query)
 
+  /** Where a message of a queue is in the log, be it readable yet or not. */
+  def commitLogOffset(key: QueueKey, queueOffset: Long): Option[Long] = appendLock.synchronized {
+    queues
+      .get(key)
+      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.nextOffset)
+      .map(_.commitLogOffset(queueOffset))
+  }
+
   /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
   def hasMatch(key: QueueKey, start: Long, end: Long, filter: MessageFilter): Boolean =
     reader.hasMatch(key, start, end, filter)
@@ -271,11 +280,14 @@ final class MessageStore(
   /** Periodic: records up to where everything is on disk, so that recovery can start there. */
   def checkpoint(): Unit = if (!closed) upkeep.checkpoint()
 
-  /** Periodic: gives up messages that are too old or too many; gives the number of files. */
-  def retire(): Int =
+  /**
+   * Periodic: gives up messages that are too old or too many, but none from `keepFrom` on in the
+   * log; gives the number of files.
+   */
+  def retire(keepFrom: Long = Long.MaxValue): Int =
     if (closed) 0
     else {
-      val files = upkeep.retire()
+      val files = upkeep.retire(keepFrom)
       if (files > 0) forgetLostStreams()
       files
     }
