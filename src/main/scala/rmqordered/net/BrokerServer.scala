@@ -58,6 +58,7 @@ final class BrokerServer(config: BrokerConfig) {
       .option[java.lang.Boolean](ChannelOption.SO_REUSEADDR, true)
       .option[Integer](ChannelOption.SO_BACKLOG, Backlog)
       .childOption[java.lang.Boolean](ChannelOption.TCP_NODELAY, true)
+      .childOption[java.lang.Boolean](ChannelOption.AUTO_CLOSE, ClientConnection.ClosesOnWriteError)
       .childOption(
         ChannelOption.WRITE_BUFFER_WATER_MARK,
         new WriteBufferWaterMark(highWater / 2, highWater)
