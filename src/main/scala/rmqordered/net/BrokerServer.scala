@@ -38,6 +38,7 @@ final class BrokerServer(config: BrokerConfig) {
   private val connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE)
   private val encoder = new FrameEncoder
   private val limits = ConnectionLimits.of(config)
+  private val unsent = new Unsent(config(Settings.maxUnsentBytes))
   @volatile private var listener: Option[ConnectionListener] = None
   private var server: Channel = _
 
@@ -95,7 +96,7 @@ final class BrokerServer(config: BrokerConfig) {
           new TlsDetector(tls),
           encoder,
           new FrameDecoder(config(Settings.maxFrameBytes)),
-          new ClientConnection(served, limits)
+          new ClientConnection(served, limits, unsent)
         )
     case _ =>
       logger.warn(

@@ -4,7 +4,11 @@ import java.net.InetSocketAddress
 import java.util
 
 import io.netty.channel.socket.ChannelOutputShutdownEvent
-import io.netty.channel.{ChannelHandlerContext, SimpleChannelInboundHandler}
+import io.netty.channel.{
+  ChannelFutureListener,
+  ChannelHandlerContext,
+  SimpleChannelInboundHandler
+}
 import io.netty.handler.codec.DecoderException
 import io.netty.handler.timeout.IdleStateEvent
 import org.slf4j.LoggerFactory
@@ -53,30 +57,44 @@ object ConnectionLimits {
  *
  * `waiting` is touched by the connection's own thread only.
  */
-final class ClientConnection(listener: ConnectionListener, limits: ConnectionLimits)
-    extends SimpleChannelInboundHandler[RemotingCommand](classOf[RemotingCommand])
+final class ClientConnection(
+    listener: ConnectionListener,
+    limits: ConnectionLimits,
+    unsent: Unsent = new Unsent(Long.MaxValue)
+) extends SimpleChannelInboundHandler[RemotingCommand](classOf[RemotingCommand])
     with Connection {
   import ClientConnection._
 
   @volatile private var context: ChannelHandlerContext = _
   @volatile private var socket: InetSocketAddress = _
   @volatile private var takesAnswers = true
+  private val share = new unsent.Share(() => giveUp())
   private val waiting = new util.ArrayDeque[() => Unit]()
   private val inFlight = new InFlight(limits.maxRequests, limits.maxBytes)
 
   override def remoteSocket: InetSocketAddress = socket
 
-  override def send(command: RemotingCommand): Unit = if (takesAnswers) {
+  /** For a client that is gone an answer is not even encoded: there may be many, and large. */
+  override def send(command: RemotingCommand): Unit = {
     val channel = context.channel()
-    // A channel without a way out says that it will never be writable; hence the second look.
-    val hasNoRoom = channel.bytesBeforeWritable() > limits.maxUnsentBytes
-    if (hasNoRoom && channel.isActive && takesAnswers) {
-      logger.warn("closing a connection that does not read client={}", socket)
-      close()
-    } else {
-      // A failed write means the client is gone, which the events of the channel tell.
-      val _ = context.writeAndFlush(command)
+    if (takesAnswers && channel.isActive) {
+      // A channel without a way out says that it will never be writable; hence the second look.
+      val hasNoRoom = channel.bytesBeforeWritable() > limits.maxUnsentBytes
+      if (hasNoRoom && channel.isActive && takesAnswers) giveUp() else write(command)
     }
+  }
+
+  private def write(command: RemotingCommand): Unit = {
+    val bytes = FrameEncoder.bufferBytes(command).toLong
+    share.sending(bytes)
+    // A failed write means the client is gone, which the events of the channel tell.
+    val isOver: ChannelFutureListener = _ => share.ended(bytes)
+    val _ = context.writeAndFlush(command).addListener(isOver)
+  }
+
+  private def giveUp(): Unit = {
+    logger.warn("closing a connection that does not read client={}", socket)
+    close()
   }
 
   override def finished(command: RemotingCommand): Unit =

@@ -20,7 +20,7 @@ final class FrameEncoder extends MessageToByteEncoder[RemotingCommand](classOf[R
       context: ChannelHandlerContext,
       command: RemotingCommand,
       preferDirect: Boolean
-  ): ByteBuf = context.alloc().ioBuffer(FrameEncoder.HeaderGuessBytes + command.body.length)
+  ): ByteBuf = context.alloc().ioBuffer(FrameEncoder.bufferBytes(command))
 
   override def encode(
       context: ChannelHandlerContext,
@@ -43,4 +43,7 @@ object FrameEncoder {
 
   // Most headers are smaller; a larger one makes the buffer grow once.
   private val HeaderGuessBytes = 512
+
+  /** What a command takes while it waits to be sent. */
+  def bufferBytes(command: RemotingCommand): Int = HeaderGuessBytes + command.body.length
 }
