@@ -4,7 +4,10 @@ import java.net.InetSocketAddress
 import java.util
 
 import io.netty.channel.socket.ChannelOutputShutdownEvent
-import io.netty.channel.{ChannelHandlerContext, SimpleChannelInboundHandler}
+import io.netty.channel.{
+  ChannelHandlerContext,
+  SimpleChannelInboundHandler
+}
 import io.netty.handler.codec.DecoderException
 import io.netty.handler.timeout.IdleStateEvent
 import org.slf4j.LoggerFactory
@@ -66,17 +69,23 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
 
   override def remoteSocket: InetSocketAddress = socket
 
-  override def send(command: RemotingCommand): Unit = if (takesAnswers) {
+  /** For a client that is gone an answer is not even encoded: there may be many, and large. */
+  override def send(command: RemotingCommand): Unit = {
     val channel = context.channel()
-    // A channel without a way out says that it will never be writable; hence the second look.
-    val hasNoRoom = channel.bytesBeforeWritable() > limits.maxUnsentBytes
-    if (hasNoRoom && channel.isActive && takesAnswers) {
-      logger.warn("closing a connection that does not read client={}", socket)
-      close()
-    } else {
-      // A failed write means the client is gone, which the events of the channel tell.
-      val _ = context.writeAndFlush(command)
+    if (takesAnswers && channel.isActive) {
+      // A channel without a way out says that it will never be writable; hence the second look.
+      val hasNoRoom = channel.bytesBeforeWritable() > limits.maxUnsentBytes
+      if (hasNoRoom && channel.isActive && takesAnswers) giveUp()
+      else {
+        // A failed write means the client is gone, which the events of the channel tell.
+        val _ = context.writeAndFlush(command)
+      }
     }
+  }
+
+  private def giveUp(): Unit = {
+    logger.warn("closing a connection that does not read client={}", socket)
+    close()
   }
 
   override def finished(command: RemotingCommand): Unit =
