@@ -16,6 +16,8 @@ from tests.support.waiting import wait_until
 
 CONSUME_TIMEOUT_S = 60.0
 ADMIN_TIMEOUT_S = 20.0
+# RocketMQ tells the rate of a minute when it has run for one.
+RATES_TIMEOUT_S = 100.0
 PRODUCER_GROUP = "rmq-ordered-test-producer"
 
 
@@ -103,12 +105,34 @@ def test_the_order_of_a_topic_is_declared_changed_and_taken_back(
 
 def test_the_cluster_and_its_broker_show_their_state(broker: Broker, mqadmin: Operator) -> None:
     (line,) = mqadmin.rows(mqadmin("clusterList"), "#Cluster Name")
-    status = mqadmin("brokerStatus", "-b", broker.broker_address)
+    values = broker_status(mqadmin, broker)
 
     assert line[2:4] == ["0", broker.broker_address]
-    values = dict(re.findall(r"^(\S+)\s*: *(.*?)\s*$", status, flags=re.MULTILINE))
     assert values["brokerVersionDesc"] == line[4]
     assert int(values["bootTimestamp"]) > 0
+
+
+def test_what_came_in_and_went_out_is_shown_in_totals_and_rates(
+    broker: Broker, javaclients: JavaClients, mqadmin: Operator
+) -> None:
+    topic, group = broker.create_topic("traffic", 2), broker.unique("traffic")
+    pairs = keyed_messages(keys=4, each=5)
+    stored, got = totals(mqadmin, broker)
+
+    javaclients.send_ordered(broker.name_server, topic, pairs)
+    with javaclients.orderly_consumer(broker.name_server, topic, group) as consumer:
+        consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
+
+    stored_after, got_after = totals(mqadmin, broker)
+    assert stored_after - stored >= len(pairs)
+    assert got_after - got >= len(pairs)
+    wait_until(
+        lambda: all(rate > 0 for rate in minute_rates(mqadmin, broker)),
+        "both rates of the last minute are shown",
+        RATES_TIMEOUT_S,
+    )
+    ((_, _, _, _, today, _),) = mqadmin.rows(mqadmin("clusterList", "-m"), "#Cluster Name")
+    assert int(today) <= stored_after
 
 
 def test_progress_and_connections_of_a_topic_are_shown_while_it_is_in_use(
@@ -191,6 +215,25 @@ def test_a_group_is_configured(broker: Broker, mqadmin: Operator) -> None:
 
 
 GET_GROUP_CONFIG = 352
+
+
+def broker_status(mqadmin: Operator, broker: Broker) -> dict[str, str]:
+    """Returns what brokerStatus prints, by name."""
+    status = mqadmin("brokerStatus", "-b", broker.broker_address)
+    return dict(re.findall(r"^(\S+)\s*: *(.*?)\s*$", status, flags=re.MULTILINE))
+
+
+def totals(mqadmin: Operator, broker: Broker) -> tuple[int, int]:
+    """Returns how many messages clients stored and got since the broker's start."""
+    status = broker_status(mqadmin, broker)
+    return int(status["msgPutTotalTodayNow"]), int(status["msgGetTotalTodayNow"])
+
+
+def minute_rates(mqadmin: Operator, broker: Broker) -> tuple[float, float]:
+    """Returns messages stored and got per second in the last minute, 0 while that is unknown."""
+    status = broker_status(mqadmin, broker)
+    stored, got = (status[name].split(" ") for name in ("putTps", "getTransferredTps"))
+    return (float(stored[1]), float(got[1])) if len(stored) > 1 else (0.0, 0.0)
 
 
 def ends(rows: Iterable[list[str]]) -> dict[int, int]:

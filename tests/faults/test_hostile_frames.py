@@ -4,6 +4,7 @@ import select
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from tests.support.brokers import unique_name
@@ -14,6 +15,9 @@ from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.protocol.command import RemotingCommand, encode_command
 
 DEADLINE_S = 30.0
+DEAF_CLIENTS = 200
+# Unsent answers may be 256 MiB; pooled buffers round that up, and the heap comes on top.
+MAX_UNREAD_MIB = 600
 VALID = encode_command(RemotingCommand(106, opaque=1, ext_fields={}))
 
 HOSTILE = {
@@ -35,6 +39,25 @@ HOSTILE = {
 def connect(broker: EmbeddedBroker) -> socket.socket:
     host, _, port = broker.name_server.rpartition(":")
     return socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+
+
+def large_pull(topic: str) -> bytes:
+    """A request for the first four messages of a topic, which are large."""
+    fields = {
+        "consumerGroup": "unread", "topic": topic, "queueId": "0", "queueOffset": "0",
+        "maxMsgNums": "4", "maxMsgBytes": "4194304", "sysFlag": "4", "commitOffset": "0",
+        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+    }  # fmt: skip
+    return encode_command(RemotingCommand(11, opaque=1, ext_fields=fields))
+
+
+def read_exactly(sock: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        chunk = sock.recv(count - len(data))
+        assert chunk, f"hung up after {len(data)} of {count} bytes"
+        data += chunk
+    return bytes(data)
 
 
 def drain(sock: socket.socket) -> bytes:
@@ -129,16 +152,10 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_nobody_else_waits(
         producer = OrderedProducer(client, topic)
         for _ in range(4):
             producer.send("k", b"x" * 1_000_000)
-        fields = {
-            "consumerGroup": "unread", "topic": topic, "queueId": "0", "queueOffset": "0",
-            "maxMsgNums": "4", "maxMsgBytes": "4194304", "sysFlag": "4", "commitOffset": "0",
-            "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
-        }  # fmt: skip
-        pull = encode_command(RemotingCommand(11, opaque=1, ext_fields=fields))
         before = anonymous_memory_mib(fresh_embedded.pid or 0)
         with connect(fresh_embedded) as deaf:
             # Answered in full this would be 8 GB.
-            pulls = memoryview(pull * 2_000)
+            pulls = memoryview(large_pull(topic) * 2_000)
             deaf.setblocking(False)
             while pulls and select.select([], [deaf], [], 1.0)[1]:
                 pulls = pulls[deaf.send(pulls) :]
@@ -148,3 +165,28 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_nobody_else_waits(
             # It reads after all, and gets what it asked for.
             deaf.settimeout(DEADLINE_S)
             assert len(deaf.recv(65_536)) > 0
+
+
+def test_many_clients_that_never_read_cost_bounded_memory_and_nobody_else_waits(
+    fresh_embedded: EmbeddedBroker,
+) -> None:
+    topic = unique_name("unread")
+    patient = Client(fresh_embedded.name_server, request_timeout_ms=15_000)
+    with patient as client, ExitStack() as open_sockets:
+        client.broker.create_topic(topic, 1)
+        producer = OrderedProducer(client, topic)
+        for _ in range(4):
+            producer.send("k", b"x" * 1_000_000)
+        before = anonymous_memory_mib(fresh_embedded.pid or 0)
+        pulls = large_pull(topic) * 20
+        for _ in range(DEAF_CLIENTS):
+            deaf = open_sockets.enter_context(connect(fresh_embedded))
+            # Answered in full this would be 80 MB each, 16 GB in all.
+            deaf.sendall(pulls)
+        offsets = [producer.send("k", b"after").first_offset for _ in range(20)]
+        assert offsets == list(range(4, 24))
+        assert anonymous_memory_mib(fresh_embedded.pid or 0) - before < MAX_UNREAD_MIB
+        with connect(fresh_embedded) as reader:
+            reader.sendall(large_pull(topic))
+            (length,) = struct.unpack(">i", read_exactly(reader, 4))
+            assert len(read_exactly(reader, length)) > 4_000_000

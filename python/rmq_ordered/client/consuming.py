@@ -355,8 +355,6 @@ class QueueWork:
             # Taken away, or reset by an operator: lock again, and read the group's offset again.
             self._lost(one, refusal(response, pull.channel.address, pull.what))
             return
-        if response.code == ResponseCode.GO_AWAY:
-            pull.channel.retire()
         if response.code not in PULL_CODES:
             raise refusal(response, pull.channel.address, pull.what)
         result = parse_pull(response)

@@ -29,12 +29,12 @@ from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.window import PullWindow
 from rmq_ordered.protocol.answers import ensure_success, refusal
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
+from rmq_ordered.protocol.members import FilterKind, Subscription, check_subscription_request
 from rmq_ordered.protocol.pulls import (
     PULL_CODES,
     PullLimits,
     PullResult,
     PullStatus,
-    filter_check_request,
     parse_pull,
     pull_request,
 )
@@ -244,12 +244,9 @@ class _Pulls:
         if self._is_filter_known:
             return
         plan = self._plan
-        request = filter_check_request(
-            plan.range.queue,
-            group=plan.group,
-            expression=plan.expression,
-            expression_type=plan.expression_type,
-        )
+        kind = FilterKind(plan.expression_type)
+        wanted = Subscription(plan.range.queue.topic, plan.expression, kind)
+        request = check_subscription_request(plan.group, plan.group, wanted, version_ms=0)
         what = f"the check of the {plan.expression_type} filter {plan.expression!r}"
         timeout_ms = self._client.request_timeout_ms
         answer = self._client.broker.start(plan.range.queue, request, what, timeout_ms)

@@ -47,8 +47,6 @@ from rmq_ordered.protocol.stamps import parse_landed, stamp_pattern, stamp_prefi
 _LOG: Final = logging.getLogger("rmq_ordered.client")
 _PRODUCER_GROUP: Final = "rmq-ordered"
 _LOST_CODES: Final = frozenset({ResponseCode.STREAM_UNKNOWN, ResponseCode.SEQUENCE_GAP})
-# Nothing was stored: the broker starts, stops, changes its role or has no room.
-_AWAY_CODES: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY})
 _ELSEWHERE_CODES: Final = frozenset(
     {ResponseCode.INVALID_PARAMETER, ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST}
 )
@@ -353,7 +351,8 @@ class Lane:
             is_same = last is not None and last.batch == self._stream.batch
             found = last.sequence + 1 if last is not None and is_same else 0
             raise StreamGap(self.queue, self._stream, piece.first, found)
-        if response.code in _AWAY_CODES:
+        # Nothing was stored: the broker starts, changes its role or has no room.
+        if response.code == ResponseCode.SERVICE_NOT_AVAILABLE:
             address = answer.channel.address
             raise BrokerBusy(address, answer.what, response.code, response.remark)
         raise refusal(response, answer.channel.address, answer.what)

@@ -103,7 +103,10 @@ def member_heartbeat_request(
 def check_subscription_request(
     client_id: str, group: str, subscription: Subscription, *, version_ms: int
 ) -> RemotingCommand:
-    """Ask whether a broker can serve a filter, before relying on it."""
+    """Ask whether a broker can serve a filter, before relying on it.
+
+    RocketMQ does not say so in a pull: it gives every message where it cannot read the expression.
+    """
     body = {
         "clientId": client_id,
         "group": group,

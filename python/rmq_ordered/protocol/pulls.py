@@ -7,7 +7,6 @@ from enum import Enum
 from typing import Final
 
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.protocol.bodies import encode_json
 from rmq_ordered.protocol.codes import PullFlag, RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 
@@ -76,26 +75,6 @@ def pull_request(
     if lease_epoch is not None:
         fields["leaseEpoch"] = str(lease_epoch)
     return RemotingCommand(RequestCode.PULL_MESSAGE, ext_fields=fields)
-
-
-def filter_check_request(
-    queue: MessageQueue, *, group: str, expression: str, expression_type: str
-) -> RemotingCommand:
-    """Ask whether the broker understands a filter.
-
-    RocketMQ does not say so in a pull: it gives every message where it cannot read the expression.
-    """
-    subscription = {
-        "classFilterMode": False,
-        "codeSet": [],
-        "expressionType": expression_type,
-        "subString": expression,
-        "subVersion": 0,
-        "tagsSet": [],
-        "topic": queue.topic,
-    }
-    body = {"clientId": group, "group": group, "subscriptionData": subscription}
-    return RemotingCommand(RequestCode.CHECK_CLIENT_CONFIG, ext_fields={}, body=encode_json(body))
 
 
 def parse_pull(response: RemotingCommand) -> PullResult:

@@ -238,6 +238,9 @@ def test_what_cannot_be_consumed_is_refused_at_the_start(rig: Rig) -> None:
         new()
     with pytest.raises(TopicNotFound, match="nowhere"):
         new("nowhere").start()
+    rig.cluster.network.arm(
+        Refuse(ResponseCode.SYSTEM_ERROR, "no"), RequestCode.CHECK_CLIENT_CONFIG
+    )
     with pytest.raises(BrokerError, match="the filter 'a > 1' of topic orders"):
         new(Subscription("orders", "a > 1", FilterKind.SQL92)).start()
     with rig.consumer(), pytest.raises(OptionError, match="no other consumer of this Client"):

@@ -16,7 +16,7 @@ from rmq_ordered.errors import (
     QueueLeaseLost,
     RemoteProtocolError,
 )
-from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
+from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueLease, QueueRange
 from rmq_ordered.protocol.codes import (
     FEATURE_LEASE_EPOCH,
     FEATURE_WIDE_PULL,
@@ -136,7 +136,7 @@ def test_large_answers_leave_room_for_few_pulls_in_flight(
 ) -> None:
     (queue,) = broker.add_topic("large", 1)
     for _ in range(200):
-        broker.queues[queue].append(b"x" * 3_000_000, {}, 0)
+        broker.queues[queue].append(OutgoingMessage(b"x" * 3_000_000, {}), 0)
     broker.pull_caps = repeat(1)
     rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 200)))
     assert next(rows).num_rows < 20, "a batch is bounded by its bytes"
@@ -190,7 +190,7 @@ def test_tags_are_compared_again_because_the_broker_compares_hashes(
     (queue,) = broker.add_topic("tagged", 1)
     # "Aa" and "BB" have one hash in Java.
     for number, tag in enumerate(["Aa", "BB", "Aa", "cc"]):
-        broker.queues[queue].append(b"%d" % number, {"TAGS": tag}, 0)
+        broker.queues[queue].append(OutgoingMessage(b"%d" % number, {"TAGS": tag}), 0)
     assert read(client, queue, 0, 4, expression="Aa") == [0, 2]
     assert read(client, queue, 0, 4, expression=" BB || cc || ") == [1, 3]
 

@@ -1,7 +1,5 @@
 """Pull requests and their outcomes."""
 
-import json
-
 import pytest
 
 from rmq_ordered.errors import RemoteProtocolError
@@ -12,7 +10,6 @@ from rmq_ordered.protocol.pulls import (
     PULL_CODES,
     PullLimits,
     PullStatus,
-    filter_check_request,
     parse_pull,
     pull_request,
 )
@@ -38,16 +35,6 @@ def test_a_pull_says_what_kind_of_expression_it_brings() -> None:
     assert (condition.ext("subscription"), condition.ext("expressionType")) == ("a = 1", "SQL92")
     plain = pull_request(QUEUE, 20, group="g", limits=PullLimits())
     assert plain.ext("expressionType") == "TAG"
-
-
-def test_a_filter_can_be_checked_before_it_is_relied_on() -> None:
-    request = filter_check_request(QUEUE, group="g", expression="a = 1", expression_type="SQL92")
-    assert request.code == RequestCode.CHECK_CLIENT_CONFIG
-    body = json.loads(request.body)
-    assert (body["clientId"], body["group"]) == ("g", "g")
-    subscription = body["subscriptionData"]
-    assert (subscription["topic"], subscription["subString"]) == ("orders", "a = 1")
-    assert subscription["expressionType"] == "SQL92"
 
 
 def test_a_pull_never_commits() -> None:

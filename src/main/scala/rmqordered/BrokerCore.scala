@@ -1,5 +1,6 @@
 package rmqordered
 
+import java.time.ZoneId
 import java.util.concurrent.{Executor, RejectedExecutionException, ThreadLocalRandom}
 
 import rmqordered.auth.AclFile
@@ -12,6 +13,7 @@ import rmqordered.net.ConnectionListener
 import rmqordered.offset.ConsumerOffsets
 import rmqordered.protocol.RemotingCommand
 import rmqordered.schedule.{DelayLimits, DelayPlanner, LevelDelivery, TimerDelivery}
+import rmqordered.stats.Traffic
 import rmqordered.store.{DataDirectory, KvTable, MessageStore, TopicTable}
 import rmqordered.util.Clock
 
@@ -34,6 +36,7 @@ final class BrokerCore(
 ) extends ConnectionListener {
   import BrokerCore._
 
+  private val traffic = new Traffic(clock, ZoneId.systemDefault())
   private val parked = new ParkedPulls(clock, config(Settings.maxParkedPulls))
   // Arrivals reach the pull handler, which is made after the store it reads.
   @volatile private var onArrival: QueueKey => Unit = _ => ()
@@ -42,7 +45,10 @@ final class BrokerCore(
     config,
     new TopicTable(directory.table("topics"), systemTopics(config)),
     clock,
-    key => onArrival(key)
+    (key, count) => {
+      traffic.onStored(key.topic, count)
+      onArrival(key)
+    }
   )
   private val kv = new KvTable(directory.table("kvConfig"))
   private val offsets = new ConsumerOffsets(directory.table("consumerOffset"))
@@ -107,7 +113,8 @@ final class BrokerCore(
     PeriodicTask(config(Settings.flushDelayOffsetInterval).toLong, () => flushDelays()),
     PeriodicTask(config(Settings.checkpointIntervalMs).toLong, () => store.checkpoint()),
     PeriodicTask(DiskCheckMs, () => store.checkDisk()),
-    PeriodicTask(RetentionMs, () => { val _ = store.retire() })
+    PeriodicTask(RetentionMs, () => retire()),
+    PeriodicTask(TrafficSampleMs, () => traffic.sample())
   )
 
   /** Answers waiting polls and lets no more wait. */
@@ -119,6 +126,16 @@ final class BrokerCore(
     store.close()
     offsets.flush()
     flushDelays()
+  }
+
+  /**
+   * Retention stops before the oldest message that still waits for its time. The end of the log is
+   * looked up first: a message that comes to wait after that is beyond it.
+   */
+  private def retire(): Unit = {
+    val end = store.logEnd
+    val waiting = levels.oldestWaiting.toSeq ++ timers.oldestWaiting
+    val _ = store.retire((waiting :+ end).min)
   }
 
   private def flushDelays(): Unit = {
@@ -135,7 +152,7 @@ final class BrokerCore(
       new UniqueKeys(ThreadLocalRandom.current().nextLong())
     )
     val wide = PullLimits(config(Settings.maxPullMessages), config(Settings.maxPullBytes))
-    val pullTables = PullTables(store, offsets, groups, consumers)
+    val pullTables = PullTables(store, offsets, groups, consumers, traffic)
     val fence = new LeaseFence(locks, identity)
     val filters = new Filters(config(Settings.enablePropertyFilter))
     val delays = new DelayPlanner(
@@ -147,7 +164,13 @@ final class BrokerCore(
     Handlers(
       route = new RouteHandler(store.topics, kv, identity),
       kv = new KvHandler(kv),
-      topic = new TopicHandler(store, offsets, identity, config(Settings.maxQueuesPerTopic)),
+      topic = new TopicHandler(
+        store,
+        offsets,
+        traffic,
+        identity,
+        config(Settings.maxQueuesPerTopic)
+      ),
       send = new SendHandler(store, creation, groups, locks, delays, sendSettings),
       pull = pull,
       offset = new OffsetHandler(store, offsets, groups, fence),
@@ -162,8 +185,11 @@ final class BrokerCore(
       ),
       relay = new RelayHandler(consumers, store, identity, calls),
       lock = new LockHandler(locks, clock),
-      group = new GroupHandler(GroupTables(groups, consumers, producers, offsets, store), identity),
-      runtime = new RuntimeHandler(identity, clock),
+      group = new GroupHandler(
+        GroupTables(groups, consumers, producers, offsets, store, traffic),
+        identity
+      ),
+      runtime = new RuntimeHandler(identity, store, traffic, clock, directory.path.toFile),
       stream = new StreamHandler(store),
       query = new QueryHandler(store)
     )
@@ -186,6 +212,9 @@ object BrokerCore {
   private val DelayedDeliveryMs = 100L
 
   private val DiskCheckMs = 1000L
+
+  // RocketMQ's StoreStatsService samples as often.
+  private val TrafficSampleMs = 1000L
 
   // RocketMQ 5.x cleanResourceInterval: 10 s.
   private val RetentionMs = 10000L

@@ -213,6 +213,13 @@ object Settings extends SecuritySettings {
       64 * KiB to 256 * MiB,
       "Unsent bytes of a connection above which its requests wait."
     )
+  val maxUnsentBytes: Setting[Long] =
+    Setting.long(
+      "maxUnsentBytes",
+      256L * MiB,
+      1L * MiB,
+      "Unsent bytes of all connections above which the one that reads least is closed."
+    )
   val flushConsumerOffsetInterval: Setting[Int] =
     Setting.int(
       "flushConsumerOffsetInterval",
@@ -306,6 +313,7 @@ object Settings extends SecuritySettings {
     serverChannelMaxIdleTimeSeconds,
     channelExpiredTimeout,
     writeBufferHighWaterMark,
+    maxUnsentBytes,
     flushConsumerOffsetInterval,
     flushFencedOffsetInterval,
     serverSelectorThreads,

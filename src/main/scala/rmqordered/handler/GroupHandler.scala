@@ -9,6 +9,7 @@ import rmqordered.group.{ConsumerGroups, ProducerGroups, SubscriptionGroups}
 import rmqordered.model.{ClientIdentity, Names, QueueKey}
 import rmqordered.offset.{ConsumerOffsets, OffsetKey}
 import rmqordered.protocol.ResponseCode
+import rmqordered.stats.Traffic
 import rmqordered.store.MessageStore
 import rmqordered.util.Json
 
@@ -18,7 +19,8 @@ final case class GroupTables(
     consumers: ConsumerGroups[Connection],
     producers: ProducerGroups[Connection],
     offsets: ConsumerOffsets,
-    store: MessageStore
+    store: MessageStore,
+    traffic: Traffic
 )
 
 /** Administration of groups. */
@@ -76,13 +78,14 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
   /** 208. */
   def consumeStats(call: Call): Unit = {
     val group = call.text("consumerGroup")
+    val topics = statsTopics(call, group)
     val table = for {
-      name <- statsTopics(call, group)
+      name <- topics
       topic <- store.topics.get(name).toSeq
       queueId <- 0 until topic.readQueueNums
       key = QueueKey(name, queueId)
     } yield identity.messageQueue(key) -> queueStats(group, key)
-    val rest = Json.obj().put("consumeTps", 0.0)
+    val rest = Json.obj().put("consumeTps", topics.map(traffic.gotRate(group, _)).sum)
     call.answer(Bodies.queueTable("offsetTable", table, rest))
   }
 

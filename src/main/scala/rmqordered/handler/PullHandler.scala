@@ -4,6 +4,7 @@ import rmqordered.group.{ConsumerGroups, SubscriptionGroups}
 import rmqordered.model.{MessageFilter, Names, Perm, QueueKey, Subscription}
 import rmqordered.offset.{ConsumerOffsets, OffsetKey}
 import rmqordered.protocol.{ExtFields, ResponseCode}
+import rmqordered.stats.Traffic
 import rmqordered.store.{MessageStore, ReadLimits, ReadRequest, ReadResult, ReadStatus}
 import rmqordered.util.Clock
 
@@ -15,7 +16,8 @@ final case class PullTables(
     store: MessageStore,
     offsets: ConsumerOffsets,
     groups: SubscriptionGroups,
-    consumers: ConsumerGroups[Connection]
+    consumers: ConsumerGroups[Connection],
+    traffic: Traffic
 )
 
 /**
@@ -58,8 +60,10 @@ final class PullHandler(
         val result = store.read(key, request)
         if (isFirst && (sysFlag & CommitOffsetBit) != 0) commit(call, OffsetKey(group, key))
         val waits = isFirst && (sysFlag & SuspendBit) != 0 && isNothingNew(result, request)
-        if (!(waits && park(call, OffsetKey(group, key), request)))
+        if (!(waits && park(call, OffsetKey(group, key), request))) {
+          traffic.onPulled(group, key.topic, result.messages.messageCount)
           call.answer(response(result, request))
+        }
     }
   }
 

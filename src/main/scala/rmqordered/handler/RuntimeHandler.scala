@@ -1,38 +1,121 @@
 package rmqordered.handler
 
+import java.io.File
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import rmqordered.stats.{DailyTotal, Rates, Traffic}
+import rmqordered.store.MessageStore
 import rmqordered.util.{Clock, Json}
 
-/** What mqadmin's clusterList and brokerStatus print about a broker. */
-final class RuntimeHandler(identity: BrokerIdentity, clock: Clock) {
-  private val bootWall = clock.wallMillis()
+/**
+ * What mqadmin's clusterList and brokerStatus print about a broker. RocketMQ's queues of waiting
+ * requests do not exist here: requests are served as they are read, hence the zeros.
+ *
+ * @param folder
+ *   where the messages are, on the disk that is told of
+ */
+final class RuntimeHandler(
+    identity: BrokerIdentity,
+    store: MessageStore,
+    traffic: Traffic,
+    clock: Clock,
+    folder: File
+) {
+  import RuntimeHandler._
 
-  /** 28. Three space-separated rates are what mqadmin splits; rates are not measured yet. */
+  private val bootWall = clock.wallMillis()
+  private val bootMonotonic = clock.monotonicMillis()
+
+  /** 28. */
   def info(call: Call): Unit = {
     val root = Json.obj()
-    root
+    val table = root
       .putObject("table")
       .put("bootTimestamp", bootWall.toString)
       .put("brokerActive", "true")
       .put("brokerName", identity.brokerName)
       .put("brokerVersionDesc", "rmq-ordered")
-      .put("putTps", "0.0 0.0 0.0")
-      .put("getTransferredTps", "0.0 0.0 0.0")
-      .put("sendThreadPoolQueueSize", "0")
-      .put("sendThreadPoolQueueHeadWaitTimeMills", "0")
-      .put("pullThreadPoolQueueSize", "0")
-      .put("pullThreadPoolQueueHeadWaitTimeMills", "0")
-      .put("queryThreadPoolQueueSize", "0")
-      .put("queryThreadPoolQueueHeadWaitTimeMills", "0")
-      .put("EndTransactionQueueSize", "0")
-      .put("EndTransactionThreadPoolQueueCapacity", "0")
-      .put("pageCacheLockTimeMills", "0")
-      .put("earliestMessageTimeStamp", bootWall.toString)
-      .put("commitLogDiskRatio", "0.0")
-      .put("timerReadBehind", "0")
-      .put("timerOffsetBehind", "0")
-      .put("timerCongestNum", "0")
-      .put("timerEnqueueTps", "0.0")
-      .put("timerDequeueTps", "0.0")
+      .put("runtime", runtime)
+    putTraffic(table)
+    putStore(table)
+    zeros.foreach(name => table.put(name, "0"))
+    fractions.foreach(name => table.put(name, "0.0"))
     call.answer(Response.json(root))
   }
+
+  private def putTraffic(table: ObjectNode): Unit = {
+    table
+      .put("putTps", text(traffic.storedRates))
+      .put("getFoundTps", text(traffic.foundRates))
+      .put("getMissTps", text(traffic.missedRates))
+      .put("getTotalTps", text(sum(traffic.foundRates, traffic.missedRates)))
+      .put("getTransferredTps", text(traffic.transferredRates))
+      .put("putMessageTimesTotal", traffic.storedInAll.toString)
+    putTotals(table, "msgPutTotal", traffic.stored)
+    putTotals(table, "msgGetTotal", traffic.got)
+  }
+
+  private def putTotals(table: ObjectNode, name: String, total: DailyTotal): Unit = {
+    val _ = table
+      .put(s"${name}YesterdayMorning", total.yesterdayMorning.toString)
+      .put(s"${name}TodayMorning", total.todayMorning.toString)
+      .put(s"${name}TodayNow", total.now.toString)
+  }
+
+  private def putStore(table: ObjectNode): Unit = {
+    val earliest = store.recordAt(store.logStart).fold(bootWall)(_.position.storeTimestamp)
+    val _ = table
+      .put("commitLogMinOffset", store.logStart.toString)
+      .put("commitLogMaxOffset", store.logEnd.toString)
+      .put("earliestMessageTimeStamp", earliest.toString)
+      .put("commitLogDiskRatio", usedRatio.toString)
+  }
+
+  /** Three rates with spaces between them, which mqadmin splits. */
+  private def text(rates: Rates): String =
+    s"${rates.tenSeconds} ${rates.minute} ${rates.tenMinutes}"
+
+  private def sum(one: Rates, other: Rates): Rates = Rates(
+    one.tenSeconds + other.tenSeconds,
+    one.minute + other.minute,
+    one.tenMinutes + other.tenMinutes
+  )
+
+  private def usedRatio: Double = {
+    val total = folder.getTotalSpace
+    if (total > 0) (total - folder.getUsableSpace).toDouble / total else 0.0
+  }
+
+  /** As RocketMQ writes it. */
+  private def runtime: String = {
+    val seconds = (clock.monotonicMillis() - bootMonotonic) / MillisPerSecond
+    val (days, hours) = (seconds / SecondsPerDay, seconds % SecondsPerDay / SecondsPerHour)
+    val (minutes, rest) = (seconds % SecondsPerHour / SecondsPerMinute, seconds % SecondsPerMinute)
+    s"[ $days days, $hours hours, $minutes minutes, $rest seconds ]"
+  }
+}
+
+object RuntimeHandler {
+  private val MillisPerSecond = 1000L
+  private val SecondsPerMinute = 60L
+  private val SecondsPerHour = 3600L
+  private val SecondsPerDay = 86400L
+
+  private val zeros = Seq(
+    "sendThreadPoolQueueSize",
+    "sendThreadPoolQueueHeadWaitTimeMills",
+    "pullThreadPoolQueueSize",
+    "pullThreadPoolQueueHeadWaitTimeMills",
+    "queryThreadPoolQueueSize",
+    "queryThreadPoolQueueHeadWaitTimeMills",
+    "EndTransactionQueueSize",
+    "EndTransactionThreadPoolQueueCapacity",
+    "pageCacheLockTimeMills",
+    "dispatchBehindBytes",
+    "timerReadBehind",
+    "timerOffsetBehind",
+    "timerCongestNum"
+  )
+  private val fractions = Seq("timerEnqueueTps", "timerDequeueTps")
 }

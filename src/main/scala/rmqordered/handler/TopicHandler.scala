@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import rmqordered.model.{Names, QueueKey, TopicConfig}
 import rmqordered.offset.ConsumerOffsets
+import rmqordered.stats.Traffic
 import rmqordered.store.{MessageStore, TopicTable}
 import rmqordered.util.Json
 
@@ -12,6 +13,7 @@ import rmqordered.util.Json
 final class TopicHandler(
     store: MessageStore,
     offsets: ConsumerOffsets,
+    traffic: Traffic,
     identity: BrokerIdentity,
     maxQueues: Int
 ) {
@@ -103,7 +105,7 @@ final class TopicHandler(
       val key = QueueKey(name, queueId)
       identity.messageQueue(key) -> queueStats(key)
     }
-    val rest = Json.obj().put("topicPutTps", 0.0)
+    val rest = Json.obj().put("topicPutTps", traffic.storedRate(name))
     call.answer(Bodies.queueTable("offsetTable", table, rest))
   }
 

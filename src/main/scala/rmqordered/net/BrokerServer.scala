@@ -39,7 +39,9 @@ final class BrokerServer(config: BrokerConfig) {
   private val connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE)
   private val encoder = new FrameEncoder
   private val limits = ConnectionLimits.of(config)
-  private val unsent = new UnsentBytes(PlatformDependent.maxDirectMemory() / UnsentPart)
+  private val unsent = new Unsent(
+    Math.min(config(Settings.maxUnsentBytes), PlatformDependent.maxDirectMemory() / UnsentPart)
+  )
   @volatile private var listener: Option[ConnectionListener] = None
   private var server: Channel = _
 
@@ -58,6 +60,7 @@ final class BrokerServer(config: BrokerConfig) {
       .option[java.lang.Boolean](ChannelOption.SO_REUSEADDR, true)
       .option[Integer](ChannelOption.SO_BACKLOG, Backlog)
       .childOption[java.lang.Boolean](ChannelOption.TCP_NODELAY, true)
+      .childOption[java.lang.Boolean](ChannelOption.AUTO_CLOSE, ClientConnection.ClosesOnWriteError)
       .childOption(
         ChannelOption.WRITE_BUFFER_WATER_MARK,
         new WriteBufferWaterMark(highWater / 2, highWater)
@@ -135,9 +138,9 @@ object BrokerServer {
 
   private val Backlog = 1024
 
-  // The part of the buffers' memory (-XX:MaxDirectMemorySize) that unsent answers may take before
-  // connections have to wait; the rest is for the answers and requests that come on top.
-  private val UnsentPart = 4
+  // The part of the buffers' memory (-XX:MaxDirectMemorySize) that unsent answers may take; the
+  // rest is for requests, and for answers to clients that do read.
+  private val UnsentPart = 2
 
   // A stop waits this long for clients that do not take their last answers.
   private val CloseTimeoutMs = 3000L

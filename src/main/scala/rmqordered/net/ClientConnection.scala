@@ -3,7 +3,11 @@ package rmqordered.net
 import java.net.InetSocketAddress
 import java.util
 
-import io.netty.channel.{ChannelHandlerContext, SimpleChannelInboundHandler}
+import io.netty.channel.socket.ChannelOutputShutdownEvent
+import io.netty.channel.{
+  ChannelHandlerContext,
+  SimpleChannelInboundHandler
+}
 import io.netty.handler.codec.DecoderException
 import io.netty.handler.timeout.IdleStateEvent
 import org.slf4j.LoggerFactory
@@ -44,6 +48,12 @@ object ConnectionLimits {
  * answers; above the high-water mark no more is read from it and what was read already waits here.
  * Nor is more read while too many bytes of its requests wait for an answer.
  *
+ * What a client sent before it left counts, like the offsets a consumer commits on its way out. A
+ * client that leaves with an answer unread resets the connection; what it sent before that is still
+ * in the system's buffer. So an answer that cannot be written ends the answers and not the reading,
+ * which goes on to the end of the stream (`ClosesOnWriteError`), and nothing waits for a client
+ * that takes no more answers.
+ *
  * `waiting` is touched by the connection's own thread only.
  */
 final class ClientConnection(listener: ConnectionListener, limits: ConnectionLimits)
@@ -53,30 +63,40 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
 
   @volatile private var context: ChannelHandlerContext = _
   @volatile private var socket: InetSocketAddress = _
+  @volatile private var takesAnswers = true
   private val waiting = new util.ArrayDeque[() => Unit]()
   private val inFlight = new InFlight(limits.maxRequests, limits.maxBytes)
 
   override def remoteSocket: InetSocketAddress = socket
 
+  /** For a client that is gone an answer is not even encoded: there may be many, and large. */
   override def send(command: RemotingCommand): Unit = {
     val channel = context.channel()
-    // A closed channel says that it will never be writable; hence the second look.
-    if (channel.bytesBeforeWritable() > limits.maxUnsentBytes && channel.isActive) {
-      logger.warn("closing a connection that does not read client={}", socket)
-      close()
-    } else {
-      // A failed write means the client is gone, which channelInactive tells.
-      val _ = context.writeAndFlush(command)
+    if (takesAnswers && channel.isActive) {
+      // A channel without a way out says that it will never be writable; hence the second look.
+      val hasNoRoom = channel.bytesBeforeWritable() > limits.maxUnsentBytes
+      if (hasNoRoom && channel.isActive && takesAnswers) giveUp()
+      else {
+        // A failed write means the client is gone, which the events of the channel tell.
+        val _ = context.writeAndFlush(command)
+      }
     }
+  }
+
+  private def giveUp(): Unit = {
+    logger.warn("closing a connection that does not read client={}", socket)
+    close()
   }
 
   override def finished(command: RemotingCommand): Unit =
     if (inFlight.end(command)) onEventLoop(() => updateReading())
 
   private def updateReading(): Unit = {
-    val channel = context.channel()
-    val _ = channel.config().setAutoRead(channel.isWritable && !inFlight.isFull)
+    val _ = context.channel().config().setAutoRead(canBeAnswered && !inFlight.isFull)
   }
+
+  /** True also where answers go nowhere. */
+  private def canBeAnswered: Boolean = !takesAnswers || context.channel().isWritable
 
   override def whenWritable(task: () => Unit): Unit = onEventLoop(() => runOrWait(task))
 
@@ -117,18 +137,12 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
       }
     } else listener.received(command, this)
 
-  /**
-   * What a client sent before it left counts, like the offsets a consumer commits on its way out:
-   * on a connection that is gone nothing waits, only the answers go nowhere.
-   */
-  private def runOrWait(task: () => Unit): Unit = {
-    val channel = context.channel()
-    if (!channel.isActive) {
+  private def runOrWait(task: () => Unit): Unit =
+    if (!takesAnswers || !context.channel().isActive) {
       runAllWaiting()
       task()
-    } else if (waiting.isEmpty && channel.isWritable) task()
+    } else if (waiting.isEmpty && context.channel().isWritable) task()
     else waiting.addLast(task)
-  }
 
   private def runAllWaiting(): Unit =
     while (!waiting.isEmpty) waiting.pollFirst().apply()
@@ -142,7 +156,7 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
   }
 
   private def runWaiting(): Unit =
-    while (!waiting.isEmpty && context.channel().isWritable) waiting.pollFirst().apply()
+    while (!waiting.isEmpty && canBeAnswered) waiting.pollFirst().apply()
 
   override def channelInactive(ctx: ChannelHandlerContext): Unit = {
     logger.debug("= disconnected client={}", socket)
@@ -152,6 +166,12 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
   }
 
   override def userEventTriggered(ctx: ChannelHandlerContext, event: AnyRef): Unit = event match {
+    case _: ChannelOutputShutdownEvent =>
+      logger.debug("= takes no more answers client={}", socket)
+      takesAnswers = false
+      updateReading()
+      // Not run here: this is called from within a write, perhaps of one of these very tasks.
+      ctx.executor().execute(() => runWaiting())
     case _: IdleStateEvent =>
       logger.info("closing an idle connection client={}", socket)
       val _ = ctx.close()
@@ -178,5 +198,9 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
 }
 
 object ClientConnection {
+
+  /** Netty's default, true, throws away what a client sent before it left without reading. */
+  val ClosesOnWriteError = false
+
   private val logger = LoggerFactory.getLogger(classOf[ClientConnection])
 }

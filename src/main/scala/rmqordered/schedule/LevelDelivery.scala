@@ -39,6 +39,9 @@ final class LevelDelivery(
   /** Does nothing while the store refuses messages: they wait where they are, without a word. */
   def run(): Unit = if (store.isAccepting) levels.foreach(_.deliverDue())
 
+  /** Where the oldest message that still waits is in the log: retention must stop before it. */
+  def oldestWaiting: Option[Long] = synchronized(levels.flatMap(_.oldestWaiting).minOption)
+
   /** Records how far delivery is, if that changed. */
   def flush(): Unit = synchronized {
     if (changed) {
@@ -80,6 +83,9 @@ final class LevelDelivery(
     private val done = mutable.HashSet.empty[Long]
     private var inFlight = 0
 
+    def oldestWaiting: Option[Long] =
+      store.commitLogOffset(key, Math.max(next, store.minOffset(key)))
+
     /** A power failure may have taken the end of the log, and offsets be given again. */
     def resumeAt(recorded: Long): Unit = next = Math.min(recorded, store.maxOffset(key))
 
@@ -98,7 +104,7 @@ final class LevelDelivery(
 
     private def dueOffsets(): Vector[Long] = {
       val now = clock.wallMillis()
-      // Retention may have taken messages that were never delivered.
+      // Below that everything was delivered, though a crash kept it from being recorded.
       next = Math.max(next, store.minOffset(key))
       Iterator
         .iterate(next)(_ + 1)

@@ -61,13 +61,20 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
     batch.foreach(deliver)
   }
 
+  /** Where the oldest message that still waits is in the log: retention must stop before it. */
+  def oldestWaiting: Option[Long] = synchronized {
+    store.commitLogOffset(key, Math.max(firstPending, store.minOffset(key)))
+  }
+
+  private def firstPending: Long =
+    (waiting.iterator ++ underWay).map(_.offset).minOption.getOrElse(seen)
+
   /** Records how far delivery is, if that changed. */
   def flush(): Unit = synchronized {
     val _ = settle()
     if (changed) {
       changed = false
-      val first = (waiting.iterator ++ underWay).map(_.offset).minOption.getOrElse(seen)
-      try file.replace(Json.bytes(progress.copy(firstPending = first).encode))
+      try file.replace(Json.bytes(progress.copy(firstPending = firstPending).encode))
       catch {
         case error: IOException =>
           changed = true

@@ -20,7 +20,8 @@ import rmqordered.util.Clock
  * none. After a crash the log is a prefix of what was appended that holds everything acknowledged.
  *
  * @param onArrival
- *   called after new messages of a queue became readable, by the thread that made them so
+ *   called after new messages of a queue became readable, by the thread that made them so; told how
+ *   many
  * @param followers
  *   are brought up to date before the store is made, and written with each checkpoint
  * @param background
@@ -31,7 +32,7 @@ final class MessageStore(
     config: BrokerConfig,
     val topics: TopicTable,
     clock: Clock,
-    onArrival: QueueKey => Unit,
+    onArrival: (QueueKey, Int) => Unit,
     background: Boolean = true,
     indexShape: IndexShape = KeyIndex.DefaultShape,
     followers: Seq[LogFollower] = Nil
@@ -82,6 +83,9 @@ final class MessageStore(
   /** One past the last byte of the commit log. */
   def logEnd: Long = log.maxOffset
 
+  /** The first byte of the commit log that is still kept. */
+  def logStart: Long = log.minOffset
+
   /** The newest store time given out. */
   def lastStoreTime: Long = appendLock.synchronized(lastStoreTimestamp)
 
@@ -99,7 +103,7 @@ final class MessageStore(
       val key = QueueKey(envelope.topic, envelope.queueId)
       val hashes = keyHashes(envelope, contents)
       val placed = appendLock.synchronized(place(envelope, contents, hashes))
-      whenReadable(key, placed.queue, placed.end)(
+      whenReadable(key, placed.queue, placed.end, contents.length)(
         done(AppendOutcome.Stored(placed.first, placed.offsets)),
         done
       )
@@ -133,7 +137,7 @@ final class MessageStore(
       judged match {
         case Left(refused) => done(StampedOutcome.Refused(refused))
         case Right((queue, last, landed)) =>
-          whenReadable(key, queue, last.queueOffset + 1)(
+          whenReadable(key, queue, last.queueOffset + 1, contents.length - landed)(
             done(StampedOutcome.of(queue, request, last, landed)),
             failed
           )
@@ -181,14 +185,14 @@ final class MessageStore(
   private def unflushed(error: Throwable): AppendOutcome.Unavailable =
     AppendOutcome.Unavailable(s"the commit log cannot be flushed: ${error.getMessage}")
 
-  private def whenReadable(key: QueueKey, queue: ConsumeQueue, end: Long)(
+  private def whenReadable(key: QueueKey, queue: ConsumeQueue, end: Long, count: Int)(
       done: => Unit,
       failed: AppendOutcome => Unit
   ): Unit = groupCommit.whenDurable {
     case Some(error) => failed(unflushed(error))
     case None =>
       queue.publish(end)
-      onArrival(key)
+      onArrival(key, count)
       done
   }
 
@@ -237,6 +241,14 @@ final class MessageStore(
       .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
       .flatMap(queue => recordAt(queue.commitLogOffset(queueOffset)))
 
+  /** Where a message of a queue is in the log, be it readable yet or not. */
+  def commitLogOffset(key: QueueKey, queueOffset: Long): Option[Long] = appendLock.synchronized {
+    queues
+      .get(key)
+      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.nextOffset)
+      .map(_.commitLogOffset(queueOffset))
+  }
+
   /** Messages of a topic by key, newest first. */
   def query(query: KeyQuery): LogSlices = lookup.query(query)
 
@@ -271,11 +283,14 @@ final class MessageStore(
   /** Periodic: records up to where everything is on disk, so that recovery can start there. */
   def checkpoint(): Unit = if (!closed) upkeep.checkpoint()
 
-  /** Periodic: gives up messages that are too old or too many; gives the number of files. */
-  def retire(): Int =
+  /**
+   * Periodic: gives up messages that are too old or too many, but none from `keepFrom` on in the
+   * log; gives the number of files.
+   */
+  def retire(keepFrom: Long = Long.MaxValue): Int =
     if (closed) 0
     else {
-      val files = upkeep.retire()
+      val files = upkeep.retire(keepFrom)
       if (files > 0) forgetLostStreams()
       files
     }

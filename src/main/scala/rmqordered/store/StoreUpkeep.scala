@@ -114,9 +114,10 @@ final class StoreUpkeep(
     checkpoint()
   }
 
-  /** Gives up segments that are too old or too many; gives how many. */
-  def retire(): Int = synchronized {
-    val wanted = if (isClosed) Vector.empty else outdated()
+  /** Gives up segments below an offset that are too old or too many; gives how many. */
+  def retire(keepFrom: Long): Int = synchronized {
+    val wanted =
+      if (isClosed) Vector.empty else outdated().takeWhile(_.endOffset <= keepFrom)
     if (wanted.nonEmpty && wanted.last.endOffset > safeOffset) renewCheckpoints()
     val safe = wanted.takeWhile(_.endOffset <= safeOffset)
     safe.lastOption.foreach(newest => giveUp(newest.endOffset))

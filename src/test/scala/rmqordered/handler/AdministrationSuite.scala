@@ -209,4 +209,47 @@ class AdministrationSuite extends BrokerSuite {
     assertEquals(table.get("brokerActive").asText(), "true")
     assertEquals(table.get("putTps").asText().split(' ').length, 3)
   }
+
+  broker.test("what came in and went out is told in rates, totals and ends of the log") { b =>
+    val client = b.connect()
+    client.createTopic("t", 1)
+    b.tick()
+    (1 to 20).foreach(i => client.send("t", 0, s"$i"))
+    client.request(RequestCode.PullMessage, pullFields("t", 0, 0))
+    assertEquals(bodies(client.receive()).length, 20)
+    b.clock.advance(10000)
+    b.tick()
+    val table = json(client.call(RequestCode.GetBrokerRuntimeInfo)).get("table")
+    def value(name: String): String = table.get(name).asText()
+    assertEquals(value("putTps"), "2.0 2.0 2.0")
+    assertEquals(value("getFoundTps"), "0.1 0.1 0.1")
+    assertEquals(value("getTransferredTps"), "2.0 2.0 2.0")
+    assertEquals((value("msgPutTotalTodayNow"), value("msgGetTotalTodayNow")), ("20", "20"))
+    assertEquals(
+      (value("msgPutTotalTodayMorning"), value("msgPutTotalYesterdayMorning")),
+      ("0", "0")
+    )
+    assertEquals(value("putMessageTimesTotal"), "20")
+    assertEquals(value("runtime"), "[ 0 days, 0 hours, 0 minutes, 10 seconds ]")
+    assertEquals(value("earliestMessageTimeStamp").toLong, b.clock.wallMillis() - 10000)
+    assert(value("commitLogMaxOffset").toLong > value("commitLogMinOffset").toLong)
+    val ratio = value("commitLogDiskRatio").toDouble
+    assert(ratio > 0 && ratio < 1, s"ratio $ratio")
+  }
+
+  broker.test("the rates of a topic and of a group are those of the last minute") { b =>
+    val client = b.connect()
+    client.createTopic("t", 1)
+    (1 to 30).foreach(i => client.send("t", 0, s"$i"))
+    client.request(RequestCode.PullMessage, pullFields("t", 0, 0))
+    assertEquals(bodies(client.receive()).length, 30)
+    b.clock.advance(10000)
+    b.tick()
+    def tail(code: Int, fields: (String, String)*): String =
+      new String(client.call(code, fields: _*).body.toArray).split("},").last
+    assert(tail(RequestCode.GetTopicStatsInfo, "topic" -> "t").contains("\"topicPutTps\":3.0"))
+    val progress =
+      tail(RequestCode.GetConsumeStats, "consumerGroup" -> "g", "topicList" -> "t")
+    assert(progress.contains("\"consumeTps\":3.0"), progress)
+  }
 }

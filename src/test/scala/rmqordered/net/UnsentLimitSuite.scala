@@ -9,7 +9,7 @@ class UnsentLimitSuite extends munit.FunSuite {
   }
 
   test("a connection with unsent bytes is full while all together have too many") {
-    val all = new UnsentBytes(100L)
+    val all = new Unsent(400L)
     val (slow, other) =
       (new EmbeddedChannel(new UnsentLimit(all)), new EmbeddedChannel(new UnsentLimit(all)))
     write(slow, 100)
@@ -29,12 +29,12 @@ class UnsentLimitSuite extends munit.FunSuite {
   }
 
   test("what a lost connection had not sent counts no more") {
-    val all = new UnsentBytes(100L)
+    val all = new Unsent(400L)
     val lost = new EmbeddedChannel(new UnsentLimit(all))
-    write(lost, 1000)
-    assert(all.isOverLimit)
+    write(lost, 399)
+    assert(all.isCrowded)
     lost.close()
-    assert(!all.isOverLimit)
+    assert(!all.isCrowded)
     lost.finishAndReleaseAll()
   }
 }

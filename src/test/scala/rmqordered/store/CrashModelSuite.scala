@@ -90,7 +90,7 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
       config,
       topics,
       clock,
-      _ => (),
+      (_, _) => (),
       background = false,
       indexShape = SmallIndex
     )

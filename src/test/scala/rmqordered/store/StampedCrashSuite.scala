@@ -46,7 +46,14 @@ class StampedCrashSuite extends munit.FunSuite {
     private def start(): MessageStore = {
       val directory = DataDirectory.open(Path.of("/simulated"), disk)
       val topics = new TopicTable(directory.table("topics"), Nil)
-      new MessageStore(directory, config, topics, new ManualClock(), _ => (), background = false)
+      new MessageStore(
+        directory,
+        config,
+        topics,
+        new ManualClock(),
+        (_, _) => (),
+        background = false
+      )
     }
 
     /** The power may fail at the start already; it is off at the end in any case. */

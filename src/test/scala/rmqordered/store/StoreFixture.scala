@@ -50,7 +50,7 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
         BrokerConfig.of(settings),
         topics,
         openClock,
-        key => synchronized { arrivals = arrivals :+ key },
+        (key, _) => synchronized { arrivals = arrivals :+ key },
         followers = followers
       )
       new Opened(store, directory)

@@ -205,7 +205,7 @@ class StoreOpeningSuite extends munit.FunSuite {
         config,
         topics,
         new rmqordered.util.ManualClock(),
-        _ => (),
+        (_, _) => (),
         background = false
       )
     }
