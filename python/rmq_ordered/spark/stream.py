@@ -9,6 +9,7 @@ SIGTERM: see ``signals``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from rmq_ordered.errors import OptionError
 from rmq_ordered.model import MessageQueue, OffsetSpan
 from rmq_ordered.options import LeaseMode, SourceOptions
 from rmq_ordered.ordering.offsets import (
@@ -134,14 +134,21 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return standing
 
     def _recover(self, run: SourceRun, start: SourceOffset, end: SourceOffset) -> SourceOffset:
-        """Where a batch began that another run planned and did not finish."""
+        """Where a batch began that another run planned and did not finish.
+
+        Spark logs only where a batch ends. After a crash in the very first one it asks again where
+        the query begins, and the answer may be another one by then.
+        """
         spans = run.spans()
         standing = self._check(run, start, spans)
-        if run.losses.fails:
-            mend(standing, spans, self._made_anew, run.losses)
         run.hold_for_replay(queue for queue in end.positions if queue in spans)
-        first = self._first_start(run, end) if self._is_first_batch_again() else start
-        ensure_repeatable(run.client, batch_ranges(first, end), spans)
+        is_first = self._initial is not None and run.may_begin_elsewhere
+        first = SourceOffset(run.first_start(end)) if is_first else start
+        ranges = batch_ranges(first, end)
+        ensure_repeatable(run.client, ranges, spans)
+        if run.losses.fails:
+            begins = {queue: begin for queue, (begin, _) in ranges.items()}
+            mend(replace(standing, positions=begins), spans, self._made_anew, run.losses)
         return first
 
     def _plan(self, standing: Standing, limit: ReadLimit | None) -> Positions:
@@ -154,28 +161,6 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._admitter = Admitter(run.client, run.group, self._options.admission)
         is_bounded = self._available_now is not None
         return self._admitter.plan(standing.positions, latest, limit, may_wait=not is_bounded)
-
-    def _is_first_batch_again(self) -> bool:
-        """Whether this run repeats a first batch whose beginning was "now".
-
-        Spark logs only where a batch ends. After a crash in the very first one it asks again where
-        the query begins, and "latest" is a later place by then.
-        """
-        is_repeated = self._initial is not None and not self._has_planned
-        return is_repeated and self._options.starting.depends_on_now
-
-    def _first_start(self, run: SourceRun, end: SourceOffset) -> SourceOffset:
-        """Where the query began: the run before committed it for the group before it planned."""
-        committed = run.committed(end.positions)
-        positions = {q: p for q, p in committed.items() if p is not None and p <= end.positions[q]}
-        if len(positions) < len(end.positions):
-            raise OptionError(
-                "startingOffsets",
-                "latest",
-                "a finished first batch: the query ended within it, and where it began is not "
-                "recorded; delete the checkpoint and start again",
-            )
-        return SourceOffset(positions)
 
     def _open(self) -> SourceRun:
         if self._run is None:

@@ -184,6 +184,22 @@ def test_a_queue_that_others_moved_on_after_a_repeated_batch_goes_on_where_the_g
     assert recovered.batch() == [(n, 12, 15) for n in range(4)]
 
 
+def test_a_first_batch_is_repeated_whole_although_the_share_is_another_one(
+    cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
+) -> None:
+    reader = new_reader(**SHARED)
+    start = again(reader.initialOffset())
+    end = again(reader.latestOffset(start, ALL))
+    assert len(reader.partitions(start, end)) == 4
+    reader.stop()
+    other = Query(new_reader)
+    other.reader.initialOffset()  # a member that owns everything when the query comes back
+    recovered = new_reader(**SHARED)
+    begins = again(recovered.initialOffset())
+    assert begins["topics"] == {}
+    assert ranges(recovered.partitions(begins, end)) == [(n, 0, 10) for n in range(4)]
+
+
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
