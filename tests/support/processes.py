@@ -59,12 +59,22 @@ def family(pid: int) -> list[int]:
     """Returns a process, its children, theirs and so on, as they are at this moment."""
     found = [pid]
     for one in found:
-        try:
-            threads = list(Path(f"/proc/{one}/task").iterdir())
-            found += [int(child) for t in threads for child in (t / "children").read_text().split()]
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended while we looked
+        found += [child for thread in _threads(one) for child in _children(thread)]
     return found
+
+
+def _threads(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # it ended while we looked
+
+
+def _children(thread: Path) -> list[int]:
+    try:
+        return [int(child) for child in (thread / "children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # threads of a JVM come and go, its other threads' children must still be found
 
 
 def command_line(pid: int) -> str:
