@@ -50,6 +50,7 @@ check: setup ## Format, lint, types, layers
 bench: setup ## Speed, as ratios measured side by side
 	@$(BIN)/python benchmarks/codec.py
 	@$(BIN)/python benchmarks/client.py
+	@$(BIN)/python benchmarks/source.py
 	@$(BIN)/python benchmarks/broker.py
 	@$(BIN)/python benchmarks/producer.py
 

@@ -23,6 +23,7 @@
         BatchSuperseded
         StreamGap
         QueueLayoutChanged
+      UndecodableMessage                a body is not what the query was told it is
       EmbeddedBrokerError               the broker's process did not start or died
         EmbeddedBrokerUnavailable       it was not even tried: Java, the jar or PySpark is missing
 
@@ -159,7 +160,8 @@ class OffsetOutOfRange(BrokerError):
         return (
             f"{self.queue}: queue offset {self.asked} was asked for, but {self.address} holds "
             f"[{self.minimum}, {self.maximum}): messages expired, or the topic was made anew or "
-            "lost a queue; to go on without what is missing, start with a new checkpoint"
+            "lost a queue; to go on without what is missing, set failOnDataLoss=false or start "
+            "with a new checkpoint"
         )
 
 
@@ -324,6 +326,23 @@ class QueueLayoutChanged(OrderingError):
             f"topic '{self.topic}': the queues {gone} can no longer be written to, {self.found} "
             "others can; keys would move to other queues and lose their order: bring the broker "
             "or the queues back, or set onQueueLayoutChange=rehash"
+        )
+
+
+class UndecodableMessage(RmqOrderedError):
+    """A message's body is damaged, or not of the format that the query expects."""
+
+    def __init__(self, queue: object, queue_offset: int, message_id: str, reason: str) -> None:
+        super().__init__(queue, queue_offset, message_id, reason)
+        self.queue = queue
+        self.queue_offset = queue_offset
+        self.message_id = message_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"message {self.message_id} of {self.queue} at queue offset {self.queue_offset} cannot "
+            f"be decoded: {self.reason}; to go on without it set onDecodeError to null or dlq"
         )
 
 

@@ -7,7 +7,8 @@ PACKAGE = ROOT / "python" / "rmq_ordered"
 UNIT = ROOT / "tests" / "unit"
 # Top-level modules are "."; the edges (spark, cli) are tested through Spark and the shell as well,
 # and decide themselves what is left for unit tests.
-MIRRORED = [".", "client", "columnar", "embedded", "net", "ordering", "protocol", "testing"]
+MIRRORED = [".", "client", "columnar", "embedded", "net", "options",
+            "ordering", "protocol", "testing"]  # fmt: skip
 # An interface without behaviour, and a constant.
 EXEMPT = {"__init__", "clock", "version"}
 

@@ -33,6 +33,18 @@ def test_a_committed_offset_is_read_back_per_group_and_queue(
     assert client.broker.committed_offset(group, second) is None
 
 
+def test_the_first_commits_of_a_group_are_all_there_although_they_go_together(
+    broker: Broker, client: Client
+) -> None:
+    topic = broker.create_topic("together", 16)
+    queues = client.routes.readable(topic)
+    for _ in range(20):
+        group = broker.unique("together")
+        client.broker.heartbeat("somebody", group, [topic])
+        client.broker.commit_offsets(group, dict.fromkeys(queues, 0))
+        assert client.broker.committed_offsets(group, queues) == dict.fromkeys(queues, 0)
+
+
 def test_a_plain_commit_may_go_back_as_java_consumers_seek(broker: Broker, client: Client) -> None:
     topic = broker.create_topic("seeking", 1)
     producer = OrderedProducer(client, topic)

@@ -53,3 +53,33 @@ def anonymous_memory_mib(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     (kibibytes,) = (line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:"))
     return int(kibibytes) // 1024
+
+
+def family(pid: int) -> list[int]:
+    """Returns a process, its children, theirs and so on, as they are at this moment."""
+    found = [pid]
+    for one in found:
+        found += [child for thread in _threads(one) for child in _children(thread)]
+    return found
+
+
+def _threads(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # it ended while we looked
+
+
+def _children(thread: Path) -> list[int]:
+    try:
+        return [int(child) for child in (thread / "children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # threads of a JVM come and go, its other threads' children must still be found
+
+
+def command_line(pid: int) -> str:
+    """Returns the words of a process's command; nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

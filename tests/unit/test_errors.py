@@ -57,6 +57,10 @@ SAMPLES: list[tuple[errors.RmqOrderedError, list[str]]] = [
         ["'orders'", "orders@broker-a#3", "3 others", "onQueueLayoutChange=rehash"],
     ),
     (errors.EmbeddedBrokerError("it died", 1, ["a", "b"]), ["it died", "exit code 1", "a\n  b"]),
+    (
+        errors.UndecodableMessage("orders@broker-a#0", 7, "AC11", "not JSON"),
+        ["orders@broker-a#0", "7", "AC11", "not JSON", "onDecodeError"],
+    ),
     (errors.EmbeddedBrokerUnavailable("Java is missing"), ["Java is missing"]),
     (errors.EmbeddedBrokerError("it died", None, []), ["it died", "None", "(no output)"]),
 ]

@@ -1,1 +1,8 @@
 """The Spark side: the only package that imports pyspark and uses Spark's words."""
+
+import pyspark as _pyspark
+
+from rmq_ordered.spark.compat import ensure_supported as _ensure_supported
+
+# Before any module of this package is imported: an older Spark lacks what they import.
+_ensure_supported(_pyspark.__version__)

@@ -1,4 +1,4 @@
-"""The batch source: one partition per queue, from its start to its latest offset, no leases."""
+"""The batch source: one partition per queue, between two places that are looked up once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
+from rmq_ordered.errors import OptionError
 from rmq_ordered.options import SourceOptions
 from rmq_ordered.spark.executor import read_partition
 from rmq_ordered.spark.ownership import SourceRun
@@ -16,19 +18,29 @@ from rmq_ordered.spark.partition import QueuePartition
 class OrderedBatchReader(DataSourceReader):
     """Reads what is there when the query is planned. Holds options only."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType | None = None) -> None:
         self._options = options
+        self._schema = schema
 
     def partitions(self) -> list[QueuePartition]:
         """Plan on the driver."""
         run = SourceRun(self._options)
         try:
             spans = run.spans()
-            end = {queue: span.maximum for queue, span in spans.items()}
-            return run.partitions(run.starting_positions(spans), end)
+            start = run.starting_positions(spans)
+            end = run.ending_positions(spans)
+            for queue in sorted(end):
+                if end[queue] < start[queue]:
+                    raise OptionError(
+                        "endingOffsets",
+                        f"{end[queue]} of {queue}",
+                        f"an end at or after the start, {start[queue]}",
+                    )
+            ranges = {q: (start[q], end[q]) for q in end if end[q] > start[q]}
+            return run.partitions(ranges)
         finally:
             run.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs on an executor."""
-        return read_partition(self._options, partition)
+        return read_partition(self._options, self._schema, partition)

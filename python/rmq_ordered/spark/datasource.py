@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from rmq_ordered.errors import OptionError
-from rmq_ordered.options import SinkOptions, SourceOptions, parse_source_table
+from rmq_ordered.options import SinkOptions, SourceOptions, parse_rows
 from rmq_ordered.spark.batch import OrderedBatchReader
-from rmq_ordered.spark.compat import connector_options, ensure_supported
-from rmq_ordered.spark.rows import ensure_sink_schema, source_schema
+from rmq_ordered.spark.compat import connector_options
+from rmq_ordered.spark.rows import ensure_sink_schema, ensure_source_schema, source_schema
 from rmq_ordered.spark.sink import OrderedBatchWriter, OrderedStreamWriter
 from rmq_ordered.spark.stream import OrderedStreamReader
-
-ensure_supported(pyspark.__version__)
 
 
 class RmqOrderedDataSource(DataSource):
@@ -25,7 +22,8 @@ class RmqOrderedDataSource(DataSource):
     Name: ``rmq-ordered``. Found by Spark without registration once the package is installed.
 
     Source columns: key, value, topic, broker, queue, offset, timestamp, born_timestamp, tags,
-    index_keys, message_id, reconsume_times, and properties with ``includeProperties=true``.
+    index_keys, message_id, reconsume_times, properties with ``includeProperties=true``, and _error
+    with ``onDecodeError=null``.
 
     Options: ``docs/options.md``; ``nameServer`` always, ``subscribe`` and ``group`` to read,
     ``topic`` to write.
@@ -53,16 +51,19 @@ class RmqOrderedDataSource(DataSource):
 
     def schema(self) -> str:
         """The source's columns; asked first, so that a wrong option fails at ``load()``."""
-        values = parse_source_table(self._given)
-        return source_schema(include_properties=values["includeProperties"])
+        return source_schema(parse_rows(self._given))
 
     def streamReader(self, schema: StructType) -> OrderedStreamReader:
         """A stream that owns its queues."""
-        return OrderedStreamReader(SourceOptions.parse(self._given, streaming=True))
+        options = SourceOptions.parse(self._given, streaming=True)
+        ensure_source_schema(schema, options.rows)
+        return OrderedStreamReader(options, schema)
 
     def reader(self, schema: StructType) -> OrderedBatchReader:
         """A bounded read."""
-        return OrderedBatchReader(SourceOptions.parse(self._given, streaming=False))
+        options = SourceOptions.parse(self._given, streaming=False)
+        ensure_source_schema(schema, options.rows)
+        return OrderedBatchReader(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OrderedStreamWriter:
         """A streaming sink; complete mode arrives as overwrite, and each batch is appended."""

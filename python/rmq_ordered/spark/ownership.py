@@ -8,23 +8,48 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
-from rmq_ordered.client.connection import Client
 from rmq_ordered.client.instances import InstanceRun
 from rmq_ordered.client.leases import LeaseKeeper
-from rmq_ordered.client.reader import ANONYMOUS_GROUP, ReadPlan
+from rmq_ordered.client.reader import (
+    ALL_MESSAGES,
+    ANONYMOUS_GROUP,
+    SQL92_EXPRESSION,
+    TAG_EXPRESSION,
+    ReadPlan,
+)
 from rmq_ordered.client.retry import retry_until
-from rmq_ordered.errors import OffsetOutOfRange, OptionError, QueueLeaseLost
-from rmq_ordered.model import MessageQueue, OffsetSpan, QueueRange
+from rmq_ordered.errors import OptionError, QueueLeaseLost
+from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
-from rmq_ordered.ordering.offsets import Positions
+from rmq_ordered.ordering.offsets import Positions, SourceOffset
+from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.partition import QueuePartition, Witness
+from rmq_ordered.spark.positions import LossPolicy, Places
+from rmq_ordered.spark.resume import mend
+from rmq_ordered.spark.selection import Subscription
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
 # Long enough for a broker to restart, shorter than the trust in a lease.
 _COMMIT_PATIENCE_MS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a run stands before it plans a batch.
+
+    Attributes:
+        positions: The next offset of every queue that it knows.
+        jumped: Those that do not go on from where the checkpoint had them.
+        spans: What can be read: the queues that it owns, and what the brokers hold of them.
+    """
+
+    positions: Positions
+    jumped: Positions
+    spans: Mapping[MessageQueue, OffsetSpan]
 
 
 class SourceRun:
@@ -32,7 +57,10 @@ class SourceRun:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._client = Client(options.name_servers, request_timeout_ms=options.request_timeout_ms)
+        self.client = open_client(options.connection)
+        self.subscription = Subscription(self.client, options.selection, options.wait_for_topic_ms)
+        self.losses = LossPolicy(fails=options.fail_on_data_loss)
+        self._places = Places(self.client, self.group, self.losses)
         self._keeper: LeaseKeeper | None = None
         self._run: InstanceRun | None = None
         self._expected: dict[MessageQueue, int | None] = {}
@@ -44,10 +72,12 @@ class SourceRun:
 
     def spans(self) -> dict[MessageQueue, OffsetSpan]:
         """What the brokers hold of every queue now; one request per broker and topic."""
-        spans = self._client.broker.topics_stats(self._options.topics)
-        # A queue of ours is not there: say that its broker is away before it looks like lost data.
-        for topic in {queue.topic for queue in self._expected.keys() - spans.keys()}:
-            self._client.routes.ensure_complete(topic)
+        spans = self.subscription.spans()
+        if self.losses.fails:
+            # A queue of ours is not there: say that its broker is away before it looks like lost
+            # data.
+            for topic in {queue.topic for queue in self._expected.keys() - spans.keys()}:
+                self.client.routes.ensure_complete(topic)
         return spans
 
     def own(self, queues: Iterable[MessageQueue]) -> None:
@@ -61,29 +91,74 @@ class SourceRun:
             self._keeper.acquire(new, self._options.lease_timeout_ms)
             if self._run is not None:
                 self._run.forget_earlier()
-            self._expected |= self._client.broker.committed_offsets(self.group, new)
+            self._expected |= self.client.broker.committed_offsets(self.group, new)
         self._keeper.ensure_held()
+
+    def begin(self) -> tuple[dict[MessageQueue, OffsetSpan], Positions]:
+        """Own the queues; what they hold, and where a query without a checkpoint begins."""
+        self.own(self.spans())
+        # Owned first, looked up second: the previous owner may have committed until the hand-over.
+        spans = self.spans()
+        return spans, self.starting_positions(spans)
+
+    def hold(
+        self,
+        offset: SourceOffset,
+        spans: Mapping[MessageQueue, OffsetSpan],
+        made_anew: frozenset[MessageQueue],
+    ) -> Standing:
+        """Own every queue and commit what is finished; ``offset`` ends the last finished batch."""
+        mended = mend(offset, spans, made_anew, self.losses)
+        self.own(spans)
+        self.commit({q: p for q, p in offset.positions.items() if mended[q] == p and q in spans})
+        jumped = {q: p for q, p in mended.items() if p != offset.positions[q]}
+        jumped |= self.joining_positions(mended, spans)
+        return Standing(mended | jumped, jumped, spans)
+
+    def hold_for_replay(self, queues: Iterable[MessageQueue]) -> None:
+        """Own what a batch of an earlier run is read from again."""
+        self.own(queues)
 
     def starting_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
         """Where a query without a checkpoint begins."""
-        for topic in self._options.topics:
-            self._client.routes.ensure_complete(topic)
-        return {queue: self._start(queue, span) for queue, span in spans.items()}
+        self.subscription.ensure_complete()
+        self._places.ensure_known(self._options.starting, spans, "startingOffsets")
+        return self._places.resolve(self._options.starting, spans, "startingTimestamp")
+
+    def ending_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
+        """Where a batch read ends."""
+        self._places.ensure_known(self._options.ending, spans, "endingOffsets")
+        return self._places.resolve(self._options.ending, spans, "endingTimestamp")
 
     def joining_positions(
         self, known: Mapping[MessageQueue, int], spans: Mapping[MessageQueue, OffsetSpan]
     ) -> Positions:
         """Where queues begin that a running query has not read yet.
 
-        A new queue of a topic that is being read: at its first message. A topic that was added to
-        the subscription: where a new query would begin.
+        A new queue of a topic that is being read, or a new topic of a pattern: at its first
+        message, unless the group stands somewhere. A topic that was added to the subscription:
+        where a new query would begin.
         """
         topics = {queue.topic for queue in known}
-        return {
-            queue: span.minimum if queue.topic in topics else self._start(queue, span)
-            for queue, span in spans.items()
-            if queue not in known
+        joining = {queue: span for queue, span in spans.items() if queue not in known}
+        starts_late = self._options.starting.position is StartPosition.LATEST
+        is_from_beginning = self.subscription.is_open_ended and starts_late
+        added = {
+            queue: span
+            for queue, span in joining.items()
+            if queue.topic not in topics and not is_from_beginning
         }
+        first = {queue: span.minimum for queue, span in joining.items()}
+        return first | self._places.resolve(self._options.starting, added, "startingTimestamp")
+
+    @property
+    def may_begin_elsewhere(self) -> bool:
+        """Whether a first batch that is repeated may be told another beginning than it had."""
+        return self._options.starting.depends_on_now
+
+    def first_start(self, end: SourceOffset) -> Positions:
+        """Where a first batch with this end began: its run committed that before it planned."""
+        return beginnings(end, {queue: self._expected.get(queue) for queue in end.positions})
 
     def commit(self, positions: Mapping[MessageQueue, int]) -> None:
         """Commit finished offsets for the group; never moves one back, never without the lease."""
@@ -98,18 +173,14 @@ class SourceRun:
             self._commit_all(self._keeper, progress)
             self._expected |= progress
 
-    def partitions(self, start: Positions, end: Positions) -> list[QueuePartition]:
+    def partitions(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> list[QueuePartition]:
         """One partition per queue with something to read, each carrying its lease."""
-        planned: list[QueuePartition] = []
-        for queue in sorted(end):
-            first, last = start.get(queue, end[queue]), end[queue]
-            if last < first:
-                raise OptionError(
-                    "checkpointLocation", f"[{first}, {last}) of {queue}", "ranges that go forward"
-                )
-            if last > first:
-                planned.append(self._partition(QueueRange(queue, first, last)))
-        return planned
+        if self._keeper is not None:
+            self._keeper.ensure_held()
+        return [
+            self._partition(QueueRange(queue, first, last))
+            for queue, (first, last) in sorted(ranges.items())
+        ]
 
     def close(self) -> None:
         """Give the leases back and close every connection. Idempotent."""
@@ -119,11 +190,11 @@ class SourceRun:
             keeper.release()
         if self._run is not None:
             self._run.leave()
-        self._client.close()
+        self.client.close()
 
     def _register(self) -> LeaseKeeper:
         """Make the group known (so that mqadmin sees it) without staying a member of it."""
-        broker, topics = self._client.broker, self._options.topics
+        broker, topics = self.client.broker, self.subscription.topics()
         instance = self._options.instance_id
         client_id = fresh_client_id("spark") if instance is None else _instance_client_id(instance)
         broker.heartbeat(client_id, self.group, topics)
@@ -136,28 +207,18 @@ class SourceRun:
                 "group=%s has other members, which compete for its queues: %s", self.group, others
             )
         if instance is None:
-            return LeaseKeeper(broker, self._client.clock, self.group, client_id)
+            return LeaseKeeper(broker, self.client.clock, self.group, client_id)
         # Recorded before the first lock, so that the next run knows as whom it may unlock.
-        self._run = InstanceRun(self._client.kv, self.group, instance)
+        self._run = InstanceRun(self.client.kv, self.group, instance)
         self._run.enter(client_id)
         return LeaseKeeper(
             broker,
-            self._client.clock,
+            self.client.clock,
             self.group,
             client_id,
             predecessors=self._run.predecessors(),
             announce=self._run.enter,
         )
-
-    def _start(self, queue: MessageQueue, span: OffsetSpan) -> int:
-        position = self._options.starting_offsets
-        if position is StartPosition.GROUP:
-            committed = self._client.broker.committed_offset(self.group, queue)
-            if committed is not None:
-                ensure_in_range({queue: committed}, {queue: span})
-                return committed
-            position = self._options.starting_offsets_fallback
-        return span.maximum if position is StartPosition.LATEST else span.minimum
 
     def _commit_all(self, keeper: LeaseKeeper, positions: Positions) -> None:
         """Commit in one go, again and again until all have landed or patience ends."""
@@ -165,33 +226,62 @@ class SourceRun:
 
         def attempt() -> None:
             unfenced = [queue for queue, lease in leases.items() if lease.epoch is None]
-            found = self._client.broker.committed_offsets(self.group, unfenced)
+            found = self.client.broker.committed_offsets(self.group, unfenced)
             # What an earlier attempt has left there is ours and need not be sent again.
             landed = {queue for queue in unfenced if found[queue] == positions[queue]}
             for queue in found.keys() - landed:
                 ensure_witness(Witness(leases[queue], self._expected[queue]), found[queue])
             rest = {queue: at for queue, at in positions.items() if queue not in landed}
-            self._client.broker.commit_offsets(self.group, rest, leases=leases)
+            self.client.broker.commit_offsets(self.group, rest, leases=leases)
 
-        deadline_ms = self._client.clock.monotonic_ms() + _COMMIT_PATIENCE_MS
-        retry_until(self._client.clock, deadline_ms, attempt)
+        deadline_ms = self.client.clock.monotonic_ms() + _COMMIT_PATIENCE_MS
+        retry_until(self.client.clock, deadline_ms, attempt)
 
     def _partition(self, queue_range: QueueRange) -> QueuePartition:
         queue = queue_range.queue
-        features = self._client.routes.features(queue.topic)
-        if self._keeper is None:
-            return QueuePartition(ReadPlan(queue_range, self.group, None, features))
-        lease = self._keeper.lease(queue)
+        expression, kind = self._filter()
+        plan = ReadPlan(
+            queue_range,
+            self.group,
+            None,
+            self.client.routes.features(queue.topic),
+            expression,
+            kind,
+        )
+        lease = self._lease_of(queue)
+        if lease is None:
+            return QueuePartition(plan)
         witness = Witness(lease, self._expected[queue]) if lease.epoch is None else None
-        return QueuePartition(ReadPlan(queue_range, self.group, lease, features), witness)
+        return QueuePartition(replace(plan, lease=lease), witness)
+
+    def _lease_of(self, queue: MessageQueue) -> QueueLease | None:
+        """The right to read a queue; raises QueueLeaseLost where one is needed and not held."""
+        return None if self._keeper is None else self._keeper.lease(queue)
+
+    def _filter(self) -> tuple[str, str]:
+        """The expression that the broker filters by, and what kind it is."""
+        if self._options.sql92 is not None:
+            return self._options.sql92, SQL92_EXPRESSION
+        tags = self._options.tags
+        return ALL_MESSAGES if tags is None else " || ".join(tags), TAG_EXPRESSION
 
 
-def ensure_in_range(positions: Positions, spans: Mapping[MessageQueue, OffsetSpan]) -> None:
-    """Raise OffsetOutOfRange when a broker does not hold the place where the query stands."""
-    for queue, position in sorted(positions.items()):
-        span = spans.get(queue, OffsetSpan(0, 0))
-        if not span.minimum <= position <= span.maximum:
-            raise OffsetOutOfRange(queue.broker_name, queue, position, span.minimum, span.maximum)
+def beginnings(end: SourceOffset, committed: Mapping[MessageQueue, int | None]) -> Positions:
+    """The group's offsets as the beginnings of a batch; queues that jumped have theirs recorded."""
+    positions: Positions = {}
+    for queue, last in end.positions.items():
+        begin = committed[queue]
+        if queue in end.entries:
+            continue
+        if begin is None or begin > last:
+            raise OptionError(
+                "checkpointLocation",
+                f"{queue} with group offset {begin} and a first batch that ends at {last}",
+                "a finished first batch: the query ended within it, and where it began is not "
+                "recorded; delete the checkpoint and start again",
+            )
+        positions[queue] = begin
+    return positions
 
 
 def ensure_witness(witness: Witness, found: int | None) -> None:

@@ -6,14 +6,18 @@ from typing import Final
 
 from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructType
 
+from rmq_ordered.columnar import MESSAGE_COLUMNS, PROPERTIES_COLUMN
+from rmq_ordered.columnar.schema import ERROR_COLUMN
 from rmq_ordered.errors import OptionError
+from rmq_ordered.options import DecodeErrors, RowOptions, ValueFormat
 
 _SOURCE_COLUMNS: Final = (
-    "key string, value binary, topic string, broker string, queue int, offset bigint, "
+    "key string, value {value}, topic string, broker string, queue int, offset bigint, "
     "timestamp timestamp, born_timestamp timestamp, tags string, index_keys string, "
     "message_id string, reconsume_times int"
 )
 _PROPERTIES_COLUMN: Final = ", properties map<string,string>"
+_ERROR_COLUMN: Final = f", {ERROR_COLUMN} string"
 
 _SINK_TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
     "value": (BinaryType, StringType),
@@ -33,9 +37,27 @@ _SINK_IGNORED: Final = frozenset(
 )  # fmt: skip
 
 
-def source_schema(*, include_properties: bool) -> str:
+def source_schema(rows: RowOptions) -> str:
     """The source's columns as a DDL string."""
-    return _SOURCE_COLUMNS + (_PROPERTIES_COLUMN if include_properties else "")
+    kinds = {ValueFormat.RAW: "binary", ValueFormat.STRING: "string"}
+    kind = kinds.get(rows.value_format, f"struct<{rows.value_schema}>")
+    columns = _SOURCE_COLUMNS.format(value=kind)
+    if rows.include_properties:
+        columns += _PROPERTIES_COLUMN
+    if rows.on_decode_error is DecodeErrors.NULL:
+        columns += _ERROR_COLUMN
+    return columns
+
+
+def ensure_source_schema(schema: StructType, rows: RowOptions) -> None:
+    """Raise OptionError when ``.schema(...)`` asked for other columns than the source has."""
+    expected = _column_names(rows)
+    if schema.fieldNames() != expected:
+        raise OptionError(
+            "schema",
+            ", ".join(schema.fieldNames()),
+            f"no schema of your own: the columns are {', '.join(expected)}; select from them",
+        )
 
 
 def ensure_sink_schema(schema: StructType) -> None:
@@ -59,6 +81,15 @@ def ensure_sink_schema(schema: StructType) -> None:
                 f"{column.name} {column.dataType.simpleString()}",
                 f"column '{column.name}' to be {_type_names(column.name)}; cast it first",
             )
+
+
+def _column_names(rows: RowOptions) -> list[str]:
+    names = list(MESSAGE_COLUMNS)
+    if rows.include_properties:
+        names.append(PROPERTIES_COLUMN)
+    if rows.on_decode_error is DecodeErrors.NULL:
+        names.append(ERROR_COLUMN)
+    return names
 
 
 def _is_accepted(column: str, kind: DataType) -> bool:

@@ -2,71 +2,16 @@
 
 import json
 import pickle
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadMaxRows
 from tests.spark.harness import produce
 from tests.support.brokers import unique_name
+from tests.support.calls import ALL, NewReader, again, positions, ranges
 
 from rmq_ordered.client import Client
-from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.errors import OffsetOutOfRange, OptionError, QueueLeaseLost
-from rmq_ordered.options import SourceOptions
 from rmq_ordered.spark.stream import OrderedStreamReader
-
-NewReader = Callable[..., OrderedStreamReader]
-ALL = ReadAllAvailable()
-
-
-@pytest.fixture
-def client(embedded_broker: EmbeddedBroker) -> Iterator[Client]:
-    with Client(embedded_broker.name_server, request_timeout_ms=15_000) as connected:
-        yield connected
-
-
-@pytest.fixture
-def topic(client: Client) -> str:
-    name = unique_name("called")
-    client.broker.create_topic(name, 2)
-    return name
-
-
-@pytest.fixture
-def group() -> str:
-    return unique_name("group")
-
-
-@pytest.fixture
-def new_reader(embedded_broker: EmbeddedBroker, topic: str, group: str) -> Iterator[NewReader]:
-    """Makes readers of the topic, as a new run would, and stops them at the end."""
-    readers: list[OrderedStreamReader] = []
-
-    def make(**options: str) -> OrderedStreamReader:
-        merged = {
-            "nameServer": embedded_broker.name_server,
-            "subscribe": topic,
-            "group": group,
-            "leaseTimeout": "5s",
-            "requestTimeout": "15s",
-        } | options
-        readers.append(OrderedStreamReader(SourceOptions.parse(merged, streaming=True)))
-        return readers[-1]
-
-    yield make
-    for reader in readers:
-        reader.stop()
-
-
-def positions(source_offset: dict[str, Any], topic: str) -> dict[str, int]:
-    (brokers,) = source_offset["topics"][topic].values()
-    return brokers
-
-
-def again(source_offset: dict[str, Any]) -> dict[str, Any]:
-    """The offset after its way through Spark's log."""
-    return json.loads(json.dumps(source_offset))
 
 
 def test_the_first_offset_is_the_same_however_often_it_is_asked_for(
@@ -124,17 +69,32 @@ def test_a_copy_on_an_executor_has_options_and_nothing_else(new_reader: NewReade
     assert vars(copy) == vars(OrderedStreamReader(reader._options))
 
 
-def test_a_first_batch_that_began_now_cannot_be_repeated(
+def test_a_first_batch_that_began_now_is_repeated_from_where_it_began(
     client: Client, topic: str, new_reader: NewReader
 ) -> None:
+    produce(client, topic, keys=4, sequences=range(1))
     reader = new_reader(startingOffsets="latest")
+    start = reader.initialOffset()
+    produce(client, topic, keys=4, sequences=range(1, 3))
+    end = reader.latestOffset(start, ALL)
+    planned = ranges(reader.partitions(start, end))
+    assert planned
+    reader.stop()
+    produce(client, topic, keys=4, sequences=range(3, 5))
+    recovered = new_reader(startingOffsets="latest")
+    assert ranges(recovered.partitions(recovered.initialOffset(), again(end))) == planned
+
+
+def test_without_leases_a_first_batch_that_began_now_cannot_be_repeated(
+    client: Client, topic: str, new_reader: NewReader
+) -> None:
+    reader = new_reader(startingOffsets="latest", leaseMode="none")
     start = reader.initialOffset()
     produce(client, topic, keys=4, sequences=range(2))
     end = reader.latestOffset(start, ALL)
     assert reader.partitions(start, end)
     reader.stop()
-    produce(client, topic, keys=4, sequences=range(2, 4))
-    recovered = new_reader(startingOffsets="latest")
+    recovered = new_reader(startingOffsets="latest", leaseMode="none")
     with pytest.raises(OptionError, match="delete the checkpoint and start again"):
         recovered.partitions(recovered.initialOffset(), again(end))
 
@@ -153,11 +113,10 @@ def test_a_topic_added_to_the_subscription_begins_where_a_new_query_would(
     client.broker.commit_offset(group, queue, 7)
     wider = new_reader(subscribe=f"{topic},{added}")
     joined = wider.latestOffset(again(end), ALL)
-    assert positions(joined, added) == {"0": 7}
-    assert wider.partitions(again(end), again(joined)) == []
-    following = wider.latestOffset(again(joined), ALL)
-    (partition,) = wider.partitions(again(joined), again(following))
+    assert positions(joined, added) == {"0": [7, 10]}
+    (partition,) = wider.partitions(again(end), again(joined))
     assert (partition.plan.range.start, partition.plan.range.end) == (7, 10)
+    assert wider.latestOffset(again(joined), ALL) == again(joined)
 
 
 def test_group_offsets_beyond_the_queue_are_refused(

@@ -1,0 +1,112 @@
+"""Where a read begins and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from rmq_ordered.errors import OptionError
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.options.values import LATEST_OFFSET, parse_queue_offsets
+
+
+class StartPosition(StrEnum):
+    """A place in a queue that has a name."""
+
+    GROUP = "group"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class NoMatch(StrEnum):
+    """What to do in a queue without a message at or after a starting time."""
+
+    LATEST = "latest"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """One place in every queue: named offsets first, then the time, then the position.
+
+    ``fallback`` serves queues that ``offsets`` does not name, and those without a group offset.
+    """
+
+    position: StartPosition | None
+    fallback: StartPosition
+    offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
+    timestamp_ms: int | None = None
+    on_no_match: NoMatch = NoMatch.LATEST
+
+    @property
+    def depends_on_now(self) -> bool:
+        """Whether the same options may mean a later place when they are looked at again.
+
+        A time that has passed does not: what is stored later is younger.
+        """
+        return (
+            self.position is StartPosition.LATEST
+            or self.fallback is StartPosition.LATEST
+            or LATEST_OFFSET in self.offsets.values()
+        )
+
+
+def parse_start(text: str) -> StartPosition | dict[MessageQueue, int]:
+    """A name, or offsets of single queues as JSON."""
+    stripped = text.strip()
+    return parse_queue_offsets(stripped) if stripped.startswith("{") else StartPosition(stripped)
+
+
+def parse_end(text: str) -> StartPosition | dict[MessageQueue, int]:
+    """``latest``, or offsets of single queues as JSON."""
+    parsed = parse_start(text)
+    if parsed in (StartPosition.GROUP, StartPosition.EARLIEST):
+        raise ValueError(text)
+    return parsed
+
+
+def parse_fallback(text: str) -> StartPosition:
+    """``earliest`` or ``latest``."""
+    position = StartPosition(text)
+    if position is StartPosition.GROUP:
+        raise ValueError(text)
+    return position
+
+
+def starting_boundary(values: Mapping[str, Any], *, streaming: bool) -> Boundary:
+    """Where a read begins; raises OptionError for a contradiction."""
+    given, timestamp_ms = values["startingOffsets"], values["startingTimestamp"]
+    if given is not None and timestamp_ms is not None:
+        raise OptionError(
+            "startingTimestamp", timestamp_ms, "only one of startingOffsets and startingTimestamp"
+        )
+    if given is StartPosition.LATEST and not streaming:
+        raise OptionError(
+            "startingOffsets", "latest", "another place for a batch read: it would read nothing"
+        )
+    default = StartPosition.GROUP if streaming else StartPosition.EARLIEST
+    offsets = given if isinstance(given, dict) else {}
+    position = None if offsets or timestamp_ms is not None else given or default
+    return Boundary(
+        position,
+        values["startingOffsetsFallback"],
+        offsets,
+        timestamp_ms,
+        values["startingTimestampNoMatch"],
+    )
+
+
+def ending_boundary(values: Mapping[str, Any]) -> Boundary:
+    """Where a batch read ends; raises OptionError for a contradiction."""
+    given, timestamp_ms = values["endingOffsets"], values["endingTimestamp"]
+    if given is not None and timestamp_ms is not None:
+        raise OptionError(
+            "endingTimestamp", timestamp_ms, "only one of endingOffsets and endingTimestamp"
+        )
+    starting_ms = values["startingTimestamp"]
+    if timestamp_ms is not None and starting_ms is not None and timestamp_ms < starting_ms:
+        raise OptionError("endingTimestamp", timestamp_ms, f"a time from {starting_ms} on")
+    offsets = given if isinstance(given, dict) else {}
+    return Boundary(None, StartPosition.LATEST, offsets, timestamp_ms)

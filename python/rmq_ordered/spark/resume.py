@@ -1,0 +1,118 @@
+"""Going on from a checkpoint: is it ours, and are the queues still those it was written for?"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from rmq_ordered.client.connection import Client
+from rmq_ordered.errors import OffsetOutOfRange, OptionError
+from rmq_ordered.model import MessageQueue, OffsetSpan
+from rmq_ordered.ordering.offsets import Positions, SourceOffset
+from rmq_ordered.spark.positions import LossPolicy
+
+_LOG: Final = logging.getLogger("rmq_ordered.spark")
+_GONE: Final = OffsetSpan(0, 0)
+
+
+def ensure_same_subscription(
+    offset: SourceOffset, topics: tuple[str, ...], losses: LossPolicy
+) -> SourceOffset:
+    """The offset without topics that are no longer read; raises OptionError if that loses data."""
+    known = {queue.topic for queue in offset.positions}
+    missing = sorted(known - set(topics))
+    if not missing:
+        return offset
+    if losses.fails or len(missing) == len(known):
+        raise OptionError(
+            "checkpointLocation",
+            f"a checkpoint of {', '.join(missing)}",
+            f"a checkpoint of the subscribed topics ({', '.join(topics)}); use another checkpoint "
+            "folder, subscribe the missing topics again, or drop them with failOnDataLoss=false",
+        )
+    _LOG.warning("topics=%s are no longer subscribed and dropped from the offsets", missing)
+    return _only(offset, set(topics))
+
+
+def mend(
+    offset: SourceOffset,
+    spans: Mapping[MessageQueue, OffsetSpan],
+    made_anew: frozenset[MessageQueue],
+    losses: LossPolicy,
+) -> Positions:
+    """Where the query really stands: its positions, moved where messages are gone, or raise.
+
+    A queue that the brokers do not list keeps its position: it may come back.
+    """
+    positions: Positions = {}
+    for queue, position in sorted(offset.positions.items()):
+        span = spans.get(queue)
+        if span is None:
+            positions[queue] = _keep_vanished(queue, position, losses)
+        elif queue in made_anew:
+            positions[queue] = _restart(queue, position, span, losses)
+        else:
+            positions[queue] = losses.settle(queue, position, span)
+    return positions
+
+
+def ensure_repeatable(
+    client: Client,
+    ranges: Mapping[MessageQueue, tuple[int, int]],
+    spans: Mapping[MessageQueue, OffsetSpan],
+) -> None:
+    """Raise when a batch that must be repeated needs a queue that is not there now.
+
+    Whatever ``failOnDataLoss`` says: a batch cannot wait for one of its queues, and leaving it out
+    would lose what may come back.
+    """
+    for queue, (first, _) in sorted(ranges.items()):
+        if queue not in spans:
+            client.routes.ensure_complete(queue.topic)
+            raise OffsetOutOfRange(queue.broker_name, queue, first, _GONE.minimum, _GONE.maximum)
+
+
+def find_made_anew(
+    client: Client, offset: SourceOffset, spans: Mapping[MessageQueue, OffsetSpan]
+) -> frozenset[MessageQueue]:
+    """Queues whose messages before the query's position are younger than its checkpoint.
+
+    Such a queue belongs to a topic that was deleted, created again and filled beyond the place
+    where the query stood. Asked once per run, all queues together.
+    """
+    if not offset.stored_until_ms:
+        return frozenset()
+    doubtful = [
+        queue
+        for queue, position in sorted(offset.positions.items())
+        if queue in spans and spans[queue].minimum < position <= spans[queue].maximum
+    ]
+    younger = client.broker.offsets_at(doubtful, offset.stored_until_ms + 1)
+    return frozenset(queue for queue in doubtful if younger[queue] < offset.positions[queue])
+
+
+def _only(offset: SourceOffset, topics: set[str]) -> SourceOffset:
+    positions = {q: p for q, p in offset.positions.items() if q.topic in topics}
+    entries = {q: p for q, p in offset.entries.items() if q.topic in topics}
+    return replace(offset, positions=positions, entries=entries)
+
+
+def _keep_vanished(queue: MessageQueue, position: int, losses: LossPolicy) -> int:
+    if losses.fails:
+        raise OffsetOutOfRange(queue.broker_name, queue, position, _GONE.minimum, _GONE.maximum)
+    _LOG.warning("queue=%s is not there, it waits at position=%s", queue, position)
+    return position
+
+
+def _restart(queue: MessageQueue, position: int, span: OffsetSpan, losses: LossPolicy) -> int:
+    if losses.fails:
+        raise OptionError(
+            "checkpointLocation",
+            f"{queue} at {position}, where messages are younger than the checkpoint",
+            "a topic that was not made anew since; use a new checkpoint folder, or read the new "
+            "topic from its beginning with failOnDataLoss=false",
+        )
+    losses.restarted(queue, position, span.minimum)
+    return span.minimum

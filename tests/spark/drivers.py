@@ -1,0 +1,120 @@
+"""Spark drivers in processes of their own, to be killed, stopped for a while and continued."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.paths import ROOT
+from tests.support.processes import end, family, start_tethered, tail
+from tests.support.waiting import wait_until
+
+JOB = ROOT / "tests" / "support" / "driver_job.py"
+# A driver that competes for two cores with other tests takes its time.
+START_TIMEOUT_S = 180
+LOCAL = {
+    "spark.master": "local[1]",
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+OFTEN = {"processingTime": "200 milliseconds"}
+ALL_AT_ONCE = {"availableNow": True}
+
+
+@dataclass
+class Driver:
+    """One driver process with one query. Use it as a context manager: it leaves nothing behind."""
+
+    options: Mapping[str, str]
+    checkpoint: Path
+    output: Path
+    trigger: Mapping[str, Any] = field(default_factory=lambda: OFTEN)
+    conf: Mapping[str, str] = field(default_factory=lambda: LOCAL)
+    command: Sequence[str] = (sys.executable,)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    register: bool = False
+
+    def __enter__(self) -> "Driver":
+        self.output.mkdir(parents=True, exist_ok=True)
+        specification = {
+            "options": dict(self.options),
+            "checkpoint": str(self.checkpoint),
+            "output": str(self.output),
+            "trigger": dict(self.trigger),
+            "conf": dict(self.conf),
+            "register": self.register,
+        }
+        environment = {
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT / "python"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            **self.environment,
+        }
+        with self.log.open("wb") as log:
+            self.process = start_tethered(
+                [*self.command, str(JOB), json.dumps(specification)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                environment=environment,
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def log(self) -> Path:
+        return self.output / "driver.log"
+
+    @property
+    def batches(self) -> list[dict[str, Any]]:
+        """Finished attempts of batches, by batch."""
+        return [json.loads(path.read_text()) for path in sorted(self.output.glob("*.json"))]
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Broker, queue, offset, key and value of every row, batch after batch."""
+        return [tuple(row) for batch in self.batches for row in batch["rows"]]
+
+    @property
+    def failure(self) -> str | None:
+        """The text with which the query failed, if it did."""
+        path = self.output / "failure.txt"
+        return path.read_text() if path.is_file() else None
+
+    def wait_for_rows(self, count: int) -> None:
+        """Until so many rows came; an end of the process before that is an error."""
+        wait_until(
+            lambda: len(self.rows) >= count or self._has_ended(), "rows came", START_TIMEOUT_S
+        )
+        assert len(self.rows) >= count, f"the driver ended early:\n{tail(self.log)}"
+
+    def wait_for_end(self) -> int:
+        """Until the driver has ended by itself; its exit code."""
+        wait_until(self._has_ended, "the driver has ended", START_TIMEOUT_S)
+        return self.process.wait()
+
+    def send(self, number: int) -> None:
+        """Send a signal to every process of the driver, its own children first."""
+        for pid in reversed(family(self.process.pid)):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+    def kill(self) -> None:
+        """End everything at once, as a machine that fails."""
+        if self.process.poll() is None:
+            self.send(signal.SIGSTOP)
+            self.send(signal.SIGKILL)
+        end(self.process)
+
+    def _has_ended(self) -> bool:
+        return self.process.poll() is not None

@@ -1,0 +1,141 @@
+"""Whole drivers that die, sleep and come back, on a broker that remembers every owner."""
+
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.spark.drivers import Driver
+from tests.spark.harness import produce
+from tests.support.brokers import unique_name
+from tests.support.waiting import wait_until
+
+from rmq_ordered.client import Client
+from rmq_ordered.embedded import EmbeddedBroker
+from rmq_ordered.model import MessageQueue, OwnershipEvent
+
+# Longer than the time between two renewals.
+LEASE_MS = 25_000
+
+
+@pytest.fixture(scope="module")
+def impatient_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """A broker whose leases end after seconds: a test must not wait for a minute."""
+    settings = {"lockMaxLiveTimeMs": str(LEASE_MS)}
+    with EmbeddedBroker(tmp_path_factory.mktemp("broker"), settings=settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(impatient_broker: EmbeddedBroker) -> Iterator[Client]:
+    with Client(impatient_broker.name_server, request_timeout_ms=15_000) as connected:
+        yield connected
+
+
+@pytest.fixture
+def topic(client: Client) -> str:
+    name = unique_name("driven")
+    client.broker.create_topic(name, 2)
+    return name
+
+
+@pytest.fixture
+def options(impatient_broker: EmbeddedBroker, topic: str) -> dict[str, str]:
+    return {
+        "nameServer": impatient_broker.name_server,
+        "subscribe": topic,
+        "group": f"{topic}-group",
+        "requestTimeout": "15s",
+    }
+
+
+def committed(client: Client, topic: str) -> dict[MessageQueue, int]:
+    queues = client.routes.readable(topic)
+    found = {q: client.broker.committed_offset(f"{topic}-group", q) for q in queues}
+    return {queue: value or 0 for queue, value in found.items()}
+
+
+def assert_one_owner_at_a_time(events: tuple[OwnershipEvent, ...]) -> None:
+    """In the broker's own log every queue passes from owner to owner, epochs only rising."""
+    by_queue: dict[MessageQueue, list[OwnershipEvent]] = defaultdict(list)
+    for event in events:
+        by_queue[event.queue].append(event)
+    assert by_queue
+    for history in by_queue.values():
+        for before, after in pairwise(history):
+            assert after.previous_owner == before.owner, f"{before} then {after}"
+            assert after.epoch >= before.epoch
+            if after.owner is not None and before.owner is not None:
+                assert after.epoch > before.epoch
+
+
+def assert_whole_and_in_order(rows: list[tuple[object, ...]], total: int) -> None:
+    """First sight of every row: offsets from 0 without a gap, keys in sequence."""
+    seen: set[tuple[object, object, object]] = set()
+    offsets: dict[object, int] = defaultdict(int)
+    sequences: dict[object, int] = defaultdict(int)
+    for broker, queue, offset, key, value in rows:
+        if (broker, queue, offset) in seen:
+            continue
+        seen.add((broker, queue, offset))
+        assert offset == offsets[broker, queue]
+        assert int(str(value)) == sequences[key]
+        offsets[broker, queue] += 1
+        sequences[key] += 1
+    assert len(seen) == total
+
+
+def test_a_killed_driver_is_replaced_at_once_and_a_sleeping_one_does_no_harm(
+    client: Client, topic: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    total = produce(client, topic, keys=10, sequences=range(5))
+    named = options | {"instanceId": "billing"}
+    with Driver(named, checkpoint, tmp_path / "first") as first:
+        first.wait_for_rows(total)
+        first.kill()
+    total += produce(client, topic, keys=10, sequences=range(5, 9))
+    with Driver(named, checkpoint, tmp_path / "second") as second:
+        second.wait_for_rows(40)
+        # The dead one's leases had not ended: the new run of the same instance took them over.
+        wait_until(lambda: sum(committed(client, topic).values()) == total, "committed", 60)
+        second.send(signal.SIGSTOP)
+        total += produce(client, topic, keys=10, sequences=range(9, 12))
+        # Somebody else, with a checkpoint of its own: begins where the group stands.
+        with Driver(options, tmp_path / "other", tmp_path / "third") as third:
+            third.wait_for_rows(30)
+            wait_until(lambda: sum(committed(client, topic).values()) == total, "committed", 60)
+            before = committed(client, topic)
+            second.send(signal.SIGCONT)
+            assert second.wait_for_end() == 3
+            assert third.process.poll() is None
+            assert "QueueLeaseLost" in str(second.failure)
+            assert committed(client, topic) == before
+    assert_whole_and_in_order(first.rows + second.rows + third.rows, total)
+    _, events = client.broker.leases(group=f"{topic}-group")
+    assert_one_owner_at_a_time(events)
+
+
+def test_a_driver_that_is_asked_to_end_gives_its_queues_back(
+    client: Client, topic: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    total = produce(client, topic, keys=10, sequences=range(5))
+    with Driver(options, tmp_path / "checkpoint", tmp_path / "output") as driver:
+        driver.wait_for_rows(total)
+        driver.process.terminate()
+        driver.process.wait(60)
+        asked = time.monotonic()
+        queues = client.routes.readable(topic)
+
+        def are_free() -> bool:
+            answers = client.broker.lock(f"{topic}-group", "next", queues)
+            return all(answer.granted for answer in answers)
+
+        wait_until(are_free, "the queues are free", 60)
+        # Not because the lease ended: somebody unlocked.
+        _, events = client.broker.leases(group=f"{topic}-group")
+    assert [event.reason for event in events if event.owner is None], events
+    assert time.monotonic() - asked < 60

@@ -1,0 +1,111 @@
+"""What rows look like and which come: formats, filters, dead letters, secrets; on both brokers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.spark.harness import (
+    Source,
+    collect_available,
+    failure_of,
+    owners,
+    start_collecting,
+)
+from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
+
+from rmq_ordered.client import Client, OrderedProducer
+
+COUNT = 12
+SCHEMA = {"valueFormat": "json", "valueSchema": "id bigint, items array<string>"}
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    return broker.create_topic("rows", 2)
+
+
+@pytest.fixture
+def orders(client: Client, topic: str) -> None:
+    """Twelve orders of three keys, tagged in turns, with a property `amount`; one is no JSON."""
+    producer = OrderedProducer(client, topic)
+    for number in range(COUNT):
+        key = f"key-{number % 3}"
+        body = json.dumps({"id": number, "items": ["a", "b"]}) if number != 7 else "poison"
+        message = producer.message(
+            body.encode(),
+            key=key,
+            tags=["paid", "shipped"][number % 2],
+            properties={"amount": str(number)},
+        )
+        producer.send_all({producer.queue_of(key): [message]})
+    wait_until(
+        lambda: sum(s.maximum for s in client.broker.topic_stats(topic).values()) == COUNT,
+        "all is visible",
+        20,
+    )
+
+
+@pytest.mark.usefixtures("orders")
+def test_json_becomes_columns_and_poison_a_reason(source: Source) -> None:
+    rows = source.batch(onDecodeError="null", **SCHEMA).collect()
+    by_number = {row.value.id: row.value["items"] for row in rows if row.value is not None}
+    assert by_number == {n: ["a", "b"] for n in range(COUNT) if n != 7}
+    assert [row._error is None for row in rows].count(False) == 1
+
+
+@pytest.mark.usefixtures("orders")
+def test_the_broker_filters_by_tag_and_by_condition(source: Source) -> None:
+    tagged = source.batch(tags="paid || lost", valueFormat="string").collect()
+    assert {row.tags for row in tagged} == {"paid"}
+    assert len(tagged) == COUNT // 2
+    chosen = source.batch(sql92="amount BETWEEN 3 AND 5", includeProperties="true").collect()
+    assert sorted(row.properties["amount"] for row in chosen) == ["3", "4", "5"]
+
+
+@pytest.mark.usefixtures("orders")
+def test_poison_goes_to_the_dead_letters_and_the_rest_is_read(
+    client: Client, group: str, source: Source, tmp_path: Path
+) -> None:
+    collected = collect_available(source.stream(onDecodeError="dlq", **SCHEMA), tmp_path / "cp")
+    assert sorted(row.value.id for row in collected.rows) == [n for n in range(COUNT) if n != 7]
+    dead = source.batch(subscribe=f"%DLQ%{group}", valueFormat="string")
+    wait_until(
+        lambda: sum(s.maximum for s in client.broker.topic_stats(f"%DLQ%{group}").values()),
+        "the dead letter is visible",
+        20,
+    )
+    assert [row.value for row in dead.collect()] == ["poison"]
+
+
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+@pytest.mark.usefixtures("orders")
+def test_poison_fails_the_query_by_default_and_is_named(
+    client: Client, topic: str, group: str, source: Source, tmp_path: Path
+) -> None:
+    query, _ = start_collecting(source.stream(**SCHEMA), tmp_path / "cp")
+    text = failure_of(query)
+    assert "UndecodableMessage" in text
+    assert f"of {topic}@broker-a#" in text
+    assert "not JSON" in text
+    # A query that fails gives its queues back as one that is stopped.
+    wait_until(lambda: owners(client, group, topic) == {True}, "the queues are free", 20)
+
+
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+def test_secrets_are_in_no_plan_and_in_no_error(
+    source: Source, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MQ_SECRET", "hunter2")
+    frame = source.batch(accessKey="me", secretKey="env:MQ_SECRET")
+    frame.explain(extended=True)
+    assert "hunter2" not in capsys.readouterr().out
+    with pytest.raises(Exception, match="secretKey") as raised:
+        source.batch(accessKey="me", secretKey="hunter2")
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+def test_a_value_schema_that_is_no_schema_fails_at_load(source: Source) -> None:
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        source.batch(valueFormat="json", valueSchema="nothing ::")

@@ -1,0 +1,124 @@
+"""The listeners, fed with progress as Spark reports it."""
+
+import json
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rmq_ordered.client import Client
+from rmq_ordered.errors import OptionError
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.ordering.offsets import Positions, SourceOffset, encode_offset
+from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH
+from rmq_ordered.spark.lag import LagListener, OffsetCommitListener
+from rmq_ordered.testing import ClusterDouble
+
+A, B = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
+OPTIONS = {"nameServer": "names-1:9876", "subscribe": "orders", "group": "billing"}
+
+
+def text(positions: Positions) -> str:
+    return json.dumps(encode_offset(SourceOffset(positions)))
+
+
+def progress(*sources: tuple[str | None, str | None], name: str = "bills") -> Any:
+    """An event with the end and latest offsets of these sources."""
+    found = [SimpleNamespace(endOffset=end, latestOffset=latest) for end, latest in sources]
+    return SimpleNamespace(progress=SimpleNamespace(id="id-1", name=name, sources=found))
+
+
+def test_lag_is_logged_and_can_be_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    now = iter([0, 5_000])
+    listener = LagListener(now_ms=lambda: next(now))
+    with caplog.at_level(logging.INFO, "rmq_ordered.lag"):
+        listener.onQueryProgress(progress((text({A: 5, B: 9}), text({A: 8, B: 9}))))
+        listener.onQueryProgress(progress((text({A: 5, B: 9}), text({A: 8, B: 10}))))
+    assert "query=bills unread=4 oldest_unread_ms=5000" in caplog.text
+    assert "furthest=[orders@broker-a#0=3, orders@broker-a#1=1]" in caplog.text
+    assert [lag.unread for lag in listener.lags("id-1")] == [3, 1]
+    assert "stalled" not in caplog.text
+
+
+def test_a_queue_that_stands_still_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    now = iter([0, 60_000])
+    listener = LagListener(now_ms=lambda: next(now))
+    for position in (0, 3):
+        listener.onQueryProgress(progress((text({A: 5, B: position}), text({A: 8, B: 9}))))
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == [
+        "query=bills queue=orders@broker-a#0 is stalled at position=5 with unread=3 for_ms=60000"
+    ]
+
+
+def test_other_sources_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    listener = LagListener()
+    others = [('{"orders":{"0":5}}', None), ("7", "9"), (None, None), ("not json", ""),
+              ('{"topics":5,"version":9}', None)]  # fmt: skip
+    listener.onQueryProgress(progress(*others))
+    assert listener.lags("id-1") == []
+    assert caplog.text == ""
+
+
+def test_a_query_that_ended_is_forgotten() -> None:
+    listener = LagListener()
+    listener.onQueryProgress(progress((text({A: 5}), None)))
+    assert len(listener.lags("id-1")) == 1
+    listener.onQueryTerminated(SimpleNamespace(id="id-1"))
+    assert listener.lags("id-1") == []
+
+
+@pytest.fixture
+def committer(cluster: ClusterDouble, monkeypatch: pytest.MonkeyPatch) -> OffsetCommitListener:
+    monkeypatch.setattr("rmq_ordered.spark.lag.open_client", lambda options: cluster.client())
+    return OffsetCommitListener(OPTIONS)
+
+
+def test_a_finished_batch_is_committed_and_no_offset_goes_back(
+    cluster: ClusterDouble, committer: OffsetCommitListener, client: Client
+) -> None:
+    committed = cluster.brokers[0].committed
+    committer.onQueryProgress(progress((text({A: 5, B: 7}), None)))
+    assert committed == {("billing", A): 5, ("billing", B): 7}
+    committer.onQueryProgress(progress((text({A: 4, B: 8}), None)))
+    assert committed == {("billing", A): 5, ("billing", B): 8}
+    committer.onQueryProgress(progress((text({MessageQueue("audit", "broker-a", 0): 4}), None)))
+    assert len(committed) == 2
+    committer.close()
+    committer.close()
+
+
+def test_where_the_broker_fences_the_sources_own_epoch_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = ClusterDouble(features=frozenset({FEATURE_LEASE_EPOCH}))
+    cluster.brokers[0].add_topic("orders", 2)
+    monkeypatch.setattr("rmq_ordered.spark.lag.open_client", lambda options: cluster.client())
+    with cluster.client() as client:
+        client.broker.lock("billing", "spark-1", [A, B])
+    epochs: list[str | None] = []
+    serve = cluster.brokers[0].serve
+
+    def watch(request: Any) -> Any:
+        if "commitOffset" in (request.ext_fields or {}):
+            epochs.append(request.ext_fields.get("leaseEpoch"))
+        return serve(request)
+
+    cluster.network.listen(cluster.brokers[0].address, watch)
+    OffsetCommitListener(OPTIONS).onQueryProgress(progress((text({A: 5, B: 7}), None)))
+    assert epochs == ["1", "1"]
+
+
+def test_a_commit_that_fails_is_logged_and_disturbs_nothing(
+    cluster: ClusterDouble, committer: OffsetCommitListener, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.brokers[0].topics.clear()
+    committer.onQueryProgress(progress((text({A: 5}), None)))
+    assert "offsets of group=billing were not committed" in caplog.text
+
+
+def test_a_committer_needs_a_group() -> None:
+    with pytest.raises(OptionError, match="group"):
+        OffsetCommitListener({"nameServer": "a:1", "subscribe": "orders", "leaseMode": "none",
+                              "startingOffsets": "earliest"})  # fmt: skip

@@ -1,0 +1,244 @@
+"""Messages, queues and topics that are gone: fail by default, or count and go on."""
+
+import logging
+
+import pytest
+from tests.support.calls import ALL, Engine, NewReader, again, positions, read_all
+
+from rmq_ordered.errors import OffsetOutOfRange, OptionError
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.testing import ClusterDouble
+
+GOES_ON = {"failOnDataLoss": "false"}
+
+
+@pytest.fixture
+def finished(new_reader: NewReader) -> Engine:
+    """A query that has read everything, and stopped."""
+    engine = Engine(new_reader)
+    engine.run()
+    return engine
+
+
+def offsets_read(engine: Engine, queue: MessageQueue) -> list[int]:
+    return [row["offset"] for row in engine.rows if row["queue"] == queue.queue_id]
+
+
+def expire(cluster: ClusterDouble, queue: MessageQueue, before: int) -> None:
+    cluster.brokers[0].queues[queue].minimum = before
+
+
+def recreate(cluster: ClusterDouble, topic: str, messages: int) -> None:
+    """Delete the topic, create it again later and fill it."""
+    broker = cluster.brokers[0]
+    names = [queue for queue in broker.queues if queue.topic == topic]
+    for queue in names:
+        del broker.queues[queue]
+    broker.committed.clear()
+    cluster.clock.advance_ms(5_000)
+    for queue in broker.add_topic(topic, len(names)):
+        broker.fill(queue, messages)
+
+
+def test_expired_messages_fail_the_query(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    cluster.brokers[0].fill(queues[0], 20)
+    expire(cluster, queues[0], 25)
+    with pytest.raises(OffsetOutOfRange, match=r"offset 10 .*\[25, 30\).*failOnDataLoss=false"):
+        finished.run()
+
+
+def test_expired_messages_are_counted_and_the_query_goes_on(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    finished: Engine,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster.brokers[0].fill(queues[0], 20)
+    expire(cluster, queues[0], 25)
+    finished.options = GOES_ON
+    with caplog.at_level(logging.WARNING, "rmq_ordered.spark"):
+        finished.run()
+    assert offsets_read(finished, queues[0]) == [*range(10), *range(25, 30)]
+    assert finished.ends[-1]["skipped"] == 15
+    assert positions(finished.ends[-1], "orders")["0"] == [25, 30]
+    assert "skipped count=15 queue=orders@broker-a#0 from=10 to=25" in caplog.text
+
+
+def test_the_count_of_skipped_messages_adds_up(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    finished.options = GOES_ON
+    for end in (20, 40):
+        cluster.brokers[0].fill(queues[0], 10)
+        cluster.brokers[0].fill(queues[0], 10)
+        expire(cluster, queues[0], end)
+        finished.run()
+    assert finished.ends[-1]["skipped"] == 20
+
+
+def test_messages_that_expire_between_plan_and_read_fail_or_are_counted(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_reader: NewReader,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for options in ({}, GOES_ON):
+        expire(cluster, queues[0], 0)
+        reader = new_reader(startingOffsets="earliest", **options)
+        start = reader.initialOffset()
+        planned = reader.partitions(start, reader.latestOffset(start, ALL))
+        expire(cluster, queues[0], 7)
+        if options:
+            offsets = [row["offset"] for row in read_all(reader, planned[:1])]
+            assert offsets == [7, 8, 9]
+        else:
+            with pytest.raises(OffsetOutOfRange):
+                read_all(reader, planned)
+        reader.stop()
+    assert "skipped count=7" in caplog.text
+
+
+def test_a_topic_made_anew_is_noticed_while_it_is_shorter(
+    cluster: ClusterDouble, finished: Engine
+) -> None:
+    recreate(cluster, "orders", 3)
+    with pytest.raises(OffsetOutOfRange, match="made anew"):
+        finished.run()
+
+
+def test_a_topic_made_anew_is_noticed_although_it_is_longer(
+    cluster: ClusterDouble, finished: Engine
+) -> None:
+    recreate(cluster, "orders", 50)
+    with pytest.raises(OptionError, match="messages are younger than the checkpoint"):
+        finished.run()
+
+
+def test_a_topic_made_anew_is_noticed_before_an_unfinished_batch_is_repeated(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    cluster.brokers[0].fill(queues[0], 5)
+    finished.run(die_at="logged")
+    recreate(cluster, "orders", 50)
+    with pytest.raises(OptionError, match="messages are younger than the checkpoint"):
+        finished.run()
+
+
+@pytest.mark.parametrize("messages", [3, 50])
+def test_a_topic_made_anew_can_be_read_from_its_beginning(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine, messages: int
+) -> None:
+    recreate(cluster, "orders", messages)
+    finished.options = GOES_ON
+    finished.run()
+    assert offsets_read(finished, queues[0]) == [*range(10), *range(messages)]
+
+
+def test_a_topic_that_went_on_is_not_taken_for_a_new_one(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    # Stored in the very millisecond that the checkpoint knows, and later.
+    cluster.clock.jump_wall_ms(-1_000)
+    cluster.brokers[0].fill(queues[0], 3)
+    cluster.clock.jump_wall_ms(5_000)
+    cluster.brokers[0].fill(queues[0], 3)
+    finished.run()
+    assert offsets_read(finished, queues[0]) == list(range(16))
+
+
+def test_a_queue_that_vanished_fails_the_query_or_waits_where_it_stood(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    broker = cluster.brokers[0]
+    broker.fill(queues[0], 5)
+    broker.topics["orders"] = 1
+    with pytest.raises(OffsetOutOfRange, match="orders@broker-a#1"):
+        finished.run()
+    finished.options = GOES_ON
+    finished.run()
+    assert positions(finished.ends[-1], "orders") == {"0": 15, "1": 10}
+    broker.topics["orders"] = 2
+    broker.fill(queues[1], 5)
+    cluster.clock.advance_ms(60_000)
+    finished.run()
+    assert offsets_read(finished, queues[1]) == list(range(15))
+
+
+def test_a_batch_that_must_be_repeated_waits_for_all_its_queues(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    broker = cluster.brokers[0]
+    broker.fill(queues[1], 5)
+    finished.run(die_at="logged")
+    broker.topics["orders"] = 1
+    for options in ({}, GOES_ON):
+        finished.options = options
+        with pytest.raises(OffsetOutOfRange, match="orders@broker-a#1"):
+            finished.run()
+    broker.topics["orders"] = 2
+    cluster.clock.advance_ms(60_000)
+    finished.run()
+    assert offsets_read(finished, queues[1]) == list(range(15))
+
+
+def test_a_checkpoint_of_another_topic_is_refused_and_stays_as_it_is(
+    cluster: ClusterDouble, finished: Engine
+) -> None:
+    cluster.brokers[0].add_topic("audit", 1)
+    before = again(finished.ends[-1])
+    for options in ({}, GOES_ON):
+        finished.options = options | {"subscribe": "audit"}
+        with pytest.raises(OptionError, match=r"a checkpoint of the subscribed topics \(audit\)"):
+            finished.run()
+    assert finished.ends[-1] == before
+    assert len(finished.ends) == finished.finished == 1
+
+
+def test_a_topic_taken_out_of_the_subscription_is_dropped_only_if_that_was_allowed(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    cluster.brokers[0].add_topic("audit", 1)
+    engine = Engine(new_reader, {"subscribe": "orders,audit"})
+    engine.run()
+    engine.options = {"subscribe": "orders"}
+    with pytest.raises(OptionError, match=r"found 'a checkpoint of audit'"):
+        engine.run()
+    engine.options |= GOES_ON
+    engine.run()
+    assert list(engine.ends[-1]["topics"]) == ["orders"]
+
+
+def test_the_group_may_stand_where_messages_are_gone(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader
+) -> None:
+    cluster.brokers[0].committed["billing", queues[0]] = 2
+    expire(cluster, queues[0], 6)
+    with pytest.raises(OffsetOutOfRange, match="queue offset 2"):
+        new_reader().initialOffset()
+    initial = new_reader(**GOES_ON).initialOffset()
+    assert positions(initial, "orders") == {"0": 6, "1": 0}
+    assert initial["skipped"] == 4
+
+
+def test_the_range_that_was_planned_after_a_loss_is_repeated(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    cluster.brokers[0].fill(queues[0], 20)
+    expire(cluster, queues[0], 25)
+    finished.options = GOES_ON
+    finished.run(die_at="read")
+    finished.run()
+    first, second = finished.attempts[1]
+    assert first == second
+    assert [row["offset"] for row in first] == list(range(25, 30))
+
+
+def test_what_is_lost_is_not_committed_for_the_group(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    recreate(cluster, "orders", 3)
+    finished.options = GOES_ON
+    finished.run()
+    assert cluster.brokers[0].committed["billing", queues[0]] == 3

@@ -1,0 +1,211 @@
+"""Runs that end anywhere and begin again: the same batches, the same rows, none lost or twice."""
+
+import itertools
+from collections import defaultdict
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from tests.support.calls import ALL, Engine, NewReader, again, positions
+
+from rmq_ordered.errors import OptionError, QueueLeaseLost, QueueLeaseUnavailable
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.testing import ClusterDouble
+
+PHASES = ["planned", "logged", "read"]
+
+
+def assert_exactly_once(engine: Engine, cluster: ClusterDouble) -> None:
+    """Every offset of every queue once and in order, and each replayed batch the same."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for row in engine.rows:
+        found[row["queue"]].append(row["offset"])
+    stored = {queue.queue_id: one.maximum for queue, one in cluster.brokers[0].queues.items()}
+    assert found == {queue_id: list(range(end)) for queue_id, end in stored.items() if end}
+    for attempts in engine.attempts.values():
+        assert all(attempt == attempts[0] for attempt in attempts)
+
+
+@pytest.mark.parametrize("start", ["group", "earliest"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_first_batch_that_is_killed_in_any_phase_is_repeated(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_reader: NewReader,
+    phase: str,
+    start: str,
+) -> None:
+    engine = Engine(new_reader, {"startingOffsets": start}, ReadMaxRows(5))
+    engine.run(die_at=phase)
+    cluster.brokers[0].fill(queues[1], 7)
+    engine.run()
+    assert_exactly_once(engine, cluster)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_later_batch_that_is_killed_in_any_phase_is_repeated(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader, phase: str
+) -> None:
+    engine = Engine(new_reader)
+    engine.run()
+    cluster.brokers[0].fill(queues[0], 7)
+    engine.run(die_at=phase)
+    engine.run(die_at=phase)
+    cluster.brokers[0].fill(queues[1], 7)
+    engine.run()
+    assert_exactly_once(engine, cluster)
+    assert cluster.brokers[0].committed["billing", queues[0]] == 17
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_topic_that_grows_while_the_query_is_dead_loses_nothing(
+    cluster: ClusterDouble, new_reader: NewReader, phase: str
+) -> None:
+    engine = Engine(new_reader, limit=ReadMaxRows(8))
+    engine.run(die_at=phase)
+    for queue in cluster.brokers[0].add_topic("orders", 4)[2:]:
+        cluster.brokers[0].fill(queue, 6)
+    cluster.clock.advance_ms(60_000)
+    engine.run()
+    assert_exactly_once(engine, cluster)
+
+
+def test_a_topic_that_grows_while_the_query_runs_is_read_from_the_new_queues_beginning(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    reader = new_reader(startingOffsets="latest")
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ALL) == start
+    (_, _, joined) = cluster.brokers[0].add_topic("orders", 3)
+    cluster.brokers[0].fill(joined, 6)
+    # Routes are believed for half a minute, leases too: renew as the keeper's thread would.
+    for _ in range(2):
+        cluster.clock.advance_ms(16_000)
+        reader._open()._keeper.renew()
+    end = reader.latestOffset(again(start), ALL)
+    assert positions(end, "orders") == {"0": 10, "1": 10, "2": [0, 6]}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"startingOffsets": "latest"},
+        {"maxOffsetsPerTrigger": "3"},
+        {"instanceId": "other"},
+        {"leaseMode": "none"},
+        {"failOnDataLoss": "false"},
+        {"includeProperties": "true"},
+    ],
+)
+def test_a_changed_option_does_not_change_what_was_planned(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_reader: NewReader,
+    changed: dict[str, str],
+) -> None:
+    engine = Engine(new_reader)
+    engine.run()
+    cluster.brokers[0].fill(queues[0], 4)
+    engine.run(die_at="logged")
+    cluster.brokers[0].fill(queues[0], 4)
+    engine.options = changed
+    engine.run()
+    offsets = [row["offset"] for row in engine.rows if row["queue"] == 0]
+    assert offsets == list(range(18))
+    assert len(engine.attempts[1][-1]) == 4
+
+
+def test_a_checkpoint_of_a_newer_version_is_refused(new_reader: NewReader) -> None:
+    engine = Engine(new_reader)
+    engine.run()
+    engine.ends[-1]["version"] = 2
+    before = again(engine.ends[-1])
+    with pytest.raises(OptionError, match=r"offset version 1 .*newer rmq-ordered"):
+        engine.run()
+    assert engine.ends[-1] == before
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*PHASES, None]), st.integers(1, 9), st.integers(0, 1), st.booleans()
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_whenever_runs_are_killed_and_whatever_arrives_every_row_comes_once(
+    monkeypatch: pytest.MonkeyPatch, story: list[tuple[str | None, int, int, bool]]
+) -> None:
+    cluster = ClusterDouble()
+    queues = cluster.brokers[0].add_topic("orders", 2)
+    engine = Engine(_readers_of(cluster, monkeypatch))
+    for phase, count, queue_id, is_expanding in story:
+        cluster.brokers[0].fill(queues[queue_id], count)
+        if is_expanding and len(cluster.brokers[0].queues) < 4:
+            (*_, joined) = cluster.brokers[0].add_topic(
+                "orders", len(cluster.brokers[0].queues) + 1
+            )
+            cluster.brokers[0].fill(joined, count)
+            cluster.clock.advance_ms(60_000)
+        engine.limit = ReadMaxRows(count)
+        engine.run(die_at=phase)
+    engine.run()
+    assert_exactly_once(engine, cluster)
+
+
+def _readers_of(cluster: ClusterDouble, monkeypatch: pytest.MonkeyPatch) -> NewReader:
+    from rmq_ordered.options import SourceOptions
+    from rmq_ordered.spark.stream import OrderedStreamReader
+
+    for module in ("ownership", "executor"):
+        monkeypatch.setattr(
+            f"rmq_ordered.spark.{module}.open_client", lambda options: cluster.client()
+        )
+    given_options = {"nameServer": "names-1:9876", "subscribe": "orders", "group": "billing"}
+    return lambda **changes: OrderedStreamReader(
+        SourceOptions.parse(given_options | changes, streaming=True)
+    )
+
+
+def test_nothing_is_given_back_while_a_batch_is_planned_or_read(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader
+) -> None:
+    reader = new_reader()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    steps = itertools.chain([None], reader.read(reader.partitions(start, end)[0]))
+    other = new_reader(leaseTimeout="1s")
+    for _ in steps:
+        with pytest.raises(QueueLeaseUnavailable):
+            other.initialOffset()
+    reader.commit(end)
+    with pytest.raises(QueueLeaseUnavailable):
+        other.initialOffset()
+    reader.stop()
+    assert positions(other.initialOffset(), "orders") == {"0": 0, "1": 0}
+
+
+def test_a_driver_that_slept_past_its_lease_fails_and_moves_nothing_back(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader
+) -> None:
+    zombie = new_reader()
+    start = zombie.initialOffset()
+    end = again(zombie.latestOffset(start, ReadMaxRows(6)))
+    planned = zombie.partitions(start, end)
+    cluster.clock.advance_ms(61_000)
+    successor = Engine(new_reader)
+    successor.run()
+    committed = dict(cluster.brokers[0].committed)
+    with pytest.raises(QueueLeaseLost):
+        zombie.latestOffset(end, ALL)
+    with pytest.raises(QueueLeaseLost):
+        zombie.partitions(start, end)
+    with pytest.raises(QueueLeaseLost):
+        list(zombie.read(planned[0]))
+    assert dict(cluster.brokers[0].committed) == committed
+    assert set(committed.values()) == {10}
