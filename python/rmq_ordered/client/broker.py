@@ -239,8 +239,18 @@ class BrokerOperations:
         self, queue: MessageQueue, request: RemotingCommand, what: str, timeout_ms: int
     ) -> PendingAnswer:
         """Send any request about a queue without waiting."""
+        (pending,) = self.start_many(queue, [(request, what)], timeout_ms)
+        return pending
+
+    def start_many(
+        self,
+        queue: MessageQueue,
+        requests: Sequence[tuple[RemotingCommand, str]],
+        timeout_ms: int,
+    ) -> list[PendingAnswer]:
+        """Send some requests about a queue, each with its name in errors, in one go."""
         try:
-            return self._remoting.start(self.address(queue), request, what, timeout_ms)
+            return self._remoting.start_many(self.address(queue), requests, timeout_ms)
         except TransportError:
             self._routes.forget(queue.topic)
             raise

@@ -29,6 +29,7 @@ from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.window import PullWindow
 from rmq_ordered.protocol.answers import ensure_success, refusal
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import FilterKind, Subscription, check_subscription_request
 from rmq_ordered.protocol.pulls import (
     PULL_CODES,
@@ -254,11 +255,12 @@ class _Pulls:
         self._is_filter_known = True
 
     def _fill(self) -> None:
-        while (pull := self.window.next_pull()) is not None:
-            offset, count = pull
-            self._pending.append(self._start(offset, count))
+        requests = [self._request(*pull) for pull in self.window.next_pulls()]
+        if requests:
+            queue, timeout_ms = self._plan.range.queue, self._client.request_timeout_ms
+            self._pending += self._client.broker.start_many(queue, requests, timeout_ms)
 
-    def _start(self, offset: int, count: int) -> PendingAnswer:
+    def _request(self, offset: int, count: int) -> tuple[RemotingCommand, str]:
         lease = self._plan.lease
         request = pull_request(
             self._plan.range.queue,
@@ -269,10 +271,7 @@ class _Pulls:
             expression_type=self._plan.expression_type,
             lease_epoch=lease.epoch if lease else None,
         )
-        what = f"a pull of {self._plan.range.queue} at {offset}"
-        return self._client.broker.start(
-            self._plan.range.queue, request, what, self._client.request_timeout_ms
-        )
+        return request, f"a pull of {self._plan.range.queue} at {offset}"
 
     def _outcome(self, answer: PendingAnswer) -> PullResult:
         response = answer.result()

@@ -23,6 +23,8 @@ class PullStatus(Enum):
 PULL_CODES: Final = frozenset(status.value for status in PullStatus)
 # Looked up for every answer: faster than calling the enumerations.
 _STATUSES: Final = {int(status.value): status for status in PullStatus}
+_IMMEDIATE: Final = str(int(PullFlag.SUBSCRIPTION))
+_PATIENT: Final = str(int(PullFlag.SUBSCRIPTION | PullFlag.SUSPEND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,6 @@ def pull_request(
     lease_epoch: int | None = None,
 ) -> RemotingCommand:
     """PULL_MESSAGE with the subscription inside, so that no heartbeat is needed."""
-    flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms > 0 else PullFlag(0))
     fields = {
         "bname": queue.broker_name,
         "commitOffset": "0",
@@ -69,7 +70,7 @@ def pull_request(
         "subVersion": "0",
         "subscription": expression,
         "suspendTimeoutMillis": str(suspend_ms),
-        "sysFlag": str(int(flags)),
+        "sysFlag": _PATIENT if suspend_ms > 0 else _IMMEDIATE,
         "topic": queue.topic,
     }
     if lease_epoch is not None:
