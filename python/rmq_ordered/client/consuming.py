@@ -364,8 +364,7 @@ class QueueWork:
         if result.status is PullStatus.NO_NEW_MESSAGE:
             one.pull_after_ms = self.client.clock.monotonic_ms() + _EMPTY_MS
             return
-        broker_name, tags = one.progress.queue.broker_name, one.subscription.tags
-        records = read_records(result.body, broker_name, tags)
+        records = read_records(result.body, one.progress.queue, one.subscription.tags)
         with self._lock:
             one.progress.fetched(records, result.next_offset)
 

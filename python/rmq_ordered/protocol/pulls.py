@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.protocol.codes import PullFlag, RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
@@ -79,7 +80,18 @@ def pull_request(
 
 
 def parse_pull(response: RemotingCommand) -> PullResult:
-    """The outcome in a response whose code is one of PULL_CODES."""
+    """The outcome in a response whose code is one of PULL_CODES.
+
+    Raises:
+        RemoteProtocolError: a field is missing, or the queue is a static topic's that has moved:
+            the offsets in its records are those of another queue.
+    """
+    shift = (response.ext_fields or {}).get("offsetDelta", "0")
+    if shift != "0":
+        raise RemoteProtocolError(
+            f"the offsets of a static topic's queue are shifted by {shift}, expected 0: static "
+            "topics whose queues have moved between brokers cannot be read; use an ordinary topic"
+        )
     return PullResult(
         status=_STATUSES[response.code],
         next_offset=response.ext_int("nextBeginOffset"),
