@@ -46,6 +46,19 @@ class LeaseKeeper:
     Invariant: ``lease`` and ``ensure_held`` answer only while the table trusts the queue; a loss is
     final until the queue is given back.
 
+    >>> from rmq_ordered.client import Client
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("claims", 1)
+    ...     (queue,) = client.routes.readable("claims")
+    ...     keepers = [
+    ...         LeaseKeeper(client.broker, client.clock, "adjusters", run) for run in ("r-1", "r-2")
+    ...     ]
+    ...     [keeper.try_acquire([queue]) == [queue] for keeper in keepers]
+    ...     keepers[0].release()
+    ...     keepers[1].try_acquire([queue]) == [queue]
+    [True, False]
+    True
+
     Args:
         broker: where to lock.
         clock: for durations.

@@ -105,7 +105,17 @@ class ReadPlan:
 
 
 class QueueReader:
-    """Reads ranges with one client. Not thread-safe: one read at a time."""
+    """Reads ranges with one client. Not thread-safe: one read at a time.
+
+    >>> from rmq_ordered.client import OrderedProducer
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("readings", 1)
+    ...     sent = [OrderedProducer(client, "readings").send("m1", b"%d" % n) for n in range(3)]
+    ...     plan = ReadPlan(QueueRange(sent[0].queue, 1, 3))
+    ...     for rows in QueueReader(client).read(plan):
+    ...         rows.column("offset").to_pylist(), rows.column("value").to_pylist()
+    ([1, 2], [b'1', b'2'])
+    """
 
     def __init__(self, client: Client, decode: DecodeOptions | None = None) -> None:
         self._client = client
