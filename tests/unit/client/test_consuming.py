@@ -253,12 +253,13 @@ def test_connecting_to_a_broker_that_is_away_delays_no_pull_of_another() -> None
     away = rig.cluster.brokers[1]
     (queue,) = away.add_topic("orders", 1)
     rig.client.routes.forget("orders")
+    # Set at the end: whatever is waited for must come while the other broker is connected to.
     is_tried, is_back = threading.Event(), threading.Event()
 
     def wait_for_the_network(address: str) -> None:
         if address == away.address:
             is_tried.set()
-            is_back.wait(SOON_S)
+            is_back.wait(6 * SOON_S)
 
     try:
         rig.keeper.acquire([queue], 0)
@@ -270,7 +271,6 @@ def test_connecting_to_a_broker_that_is_away_delays_no_pull_of_another() -> None
         rig.wait_for(5)
         rig.broker.fill(rig.queue, 20)
         rig.wait_for(25)
-        assert not is_back.is_set(), "all that while the other broker was being connected to"
     finally:
         is_back.set()
         rig.cluster.network.bring_up(away.address)
