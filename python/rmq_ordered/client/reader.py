@@ -30,7 +30,12 @@ from rmq_ordered.ordering.window import PullWindow
 from rmq_ordered.protocol.answers import ensure_success, refusal
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
-from rmq_ordered.protocol.members import FilterKind, Subscription, check_subscription_request
+from rmq_ordered.protocol.members import (
+    ALL_TAGS,
+    FilterKind,
+    Subscription,
+    check_subscription_request,
+)
 from rmq_ordered.protocol.pulls import (
     PULL_CODES,
     PullLimits,
@@ -43,10 +48,10 @@ from rmq_ordered.protocol.pulls import (
 # A group name for reads that belong to no group: pulls need one, but nothing is committed under it.
 ANONYMOUS_GROUP: Final = "rmq-ordered-reader"
 # The tag expression that lets everything through.
-ALL_MESSAGES: Final = "*"
+ALL_MESSAGES: Final = ALL_TAGS
 # What an expression is: tags joined by "||", or a condition over properties.
-TAG_EXPRESSION: Final = "TAG"
-SQL92_EXPRESSION: Final = "SQL92"
+TAG_EXPRESSION: Final = FilterKind.TAG.value
+SQL92_EXPRESSION: Final = FilterKind.SQL92.value
 # What one pull asks for. RocketMQ gives 32 messages at most; the embedded broker gives what was
 # asked for.
 _STOCK_PULL: Final = PullLimits(32, 256 * 1024)
@@ -92,11 +97,15 @@ class ReadPlan:
     expression_type: str = TAG_EXPRESSION
 
     @property
+    def subscription(self) -> Subscription:
+        """What of the topic is wanted."""
+        kind = FilterKind(self.expression_type)
+        return Subscription(self.range.queue.topic, self.expression, kind)
+
+    @property
     def tags(self) -> frozenset[str]:
         """The tags that are wanted; empty if the expression does not choose by tags."""
-        if self.expression_type != TAG_EXPRESSION or self.expression in ("", ALL_MESSAGES):
-            return frozenset()
-        return frozenset(filter(None, map(str.strip, self.expression.split("||"))))
+        return self.subscription.tags
 
     @property
     def is_filtered(self) -> bool:
@@ -255,9 +264,9 @@ class _Pulls:
         if self._is_filter_known:
             return
         plan = self._plan
-        kind = FilterKind(plan.expression_type)
-        wanted = Subscription(plan.range.queue.topic, plan.expression, kind)
-        request = check_subscription_request(plan.group, plan.group, wanted, version_ms=0)
+        request = check_subscription_request(
+            plan.group, plan.group, plan.subscription, version_ms=0
+        )
         what = f"the check of the {plan.expression_type} filter {plan.expression!r}"
         timeout_ms = self._client.request_timeout_ms
         answer = self._client.broker.start(plan.range.queue, request, what, timeout_ms)
