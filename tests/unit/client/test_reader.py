@@ -55,12 +55,6 @@ def queue(broker: BrokerDouble) -> MessageQueue:
     return queue
 
 
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
-
-
 def read(client: Client, queue: MessageQueue, start: int, end: int, **plan: object) -> list[int]:
     """The queue offsets read, after checking that each row has its own body."""
     offsets: list[int] = []
