@@ -157,7 +157,7 @@ class Channel:
         return pending
 
     def start_many(self, requests: Sequence[Outgoing], timeout_ms: int) -> list[PendingAnswer]:
-        """Send some requests in one go and return at once."""
+        """Send one request or more in one go and return at once."""
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
         started: list[PendingAnswer] = []
         with self._send_lock:
