@@ -10,7 +10,7 @@ map of properties, checksums verified. It runs as one process that reads one que
 and as Spark runs it, a process for each queue; Java's consumer has its threads. The processor time
 of the clients alone is shown beside: it depends little on what else the machine does.
 
-``--check`` makes it an error when a process for each queue is not at least twice as fast as Java.
+``--check`` makes it an error when the reader is not at least twice as fast as Java, either way.
 ``--soak`` reads the same queues again and again and shows the process's memory at intervals.
 """
 
@@ -148,7 +148,7 @@ def compare(filled: Filled, rounds: int, home: Path, workers: Executor) -> Compa
 
 
 def show(results: dict[str, Comparison]) -> bool:
-    """Print the table; whether a process for each queue reaches the goal everywhere."""
+    """Print the table; whether the reader reaches the goal everywhere, in one process and four."""
     table = Table(title="Four queues, read to their end: messages/s (client's cpu us/message)")
     table.add_column("broker, body")
     for column in ("Java lite pull", "one process", "ratio", "one per queue", "ratio", "cpu ratio"):
@@ -161,7 +161,11 @@ def show(results: dict[str, Comparison]) -> bool:
             f"{found.java.cpu_us / found.single.cpu_us:.2f}x",
         )
     console.print(table)
-    return all(r.each.per_second >= GOAL * r.java.per_second for r in results.values())
+    return all(
+        ours.per_second >= GOAL * found.java.per_second
+        for found in results.values()
+        for ours in (found.single, found.each)
+    )
 
 
 def _rate(rates: Rates) -> str:

@@ -158,15 +158,15 @@ def test_a_lite_pull_consumer_reads_assigned_queues_seeks_back_and_commits_when_
         assert offsets == [0, 1, 2, 3, 4, 5, 4, 5]
 
 
-def test_a_waiting_consumer_is_woken_by_a_send(broker: Broker, javaclients: JavaClients) -> None:
+def test_a_waiting_consumer_is_woken_by_a_send(broker: Broker, anyclients: JavaClients) -> None:
     topic, group = broker.create_topic("long-poll", 1), broker.unique("long-poll")
-    with javaclients.orderly_consumer(broker.name_server, topic, group) as consumer:
+    with anyclients.orderly_consumer(broker.name_server, topic, group) as consumer:
         wait_until_assigned(consumer, 1)
-        javaclients.send_ordered(broker.name_server, topic, [("k", "k#0")])
+        anyclients.send_ordered(broker.name_server, topic, [("k", "k#0")])
         consumer.wait_for_messages(1, CONSUME_TIMEOUT_S)
 
         # The consumer now long-polls; a parked pull that nobody wakes would take 15 s to end.
-        (sent,) = javaclients.send_ordered(broker.name_server, topic, [("k", "k#1")])
+        (sent,) = anyclients.send_ordered(broker.name_server, topic, [("k", "k#1")])
         received = consumer.wait_for_messages(2, 10)
 
     assert received[1].queue_offset == sent.queue_offset

@@ -1,7 +1,8 @@
-"""Java consumers when something is killed: another consumer, or the embedded broker itself."""
+"""When something is killed: an owner of queues, another consumer, or the embedded broker itself."""
 
 from pathlib import Path
 
+from tests.clients.conftest import LEASE_MS
 from tests.clients.order import (
     assert_first_deliveries_follow_send_order,
     assert_one_owner_at_a_time,
@@ -12,9 +13,34 @@ from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients
 from tests.support.waiting import wait_until
 
+from rmq_ordered.client import Client
 from rmq_ordered.embedded import EmbeddedBroker
 
 CONSUME_TIMEOUT_S = 60.0
+# Brokers count whole milliseconds of their own clock.
+ROUNDING_MS = 2
+
+
+def test_the_queues_of_an_owner_that_vanished_are_free_after_one_lease_and_not_before(
+    short_leases: Broker,
+) -> None:
+    topic, group = short_leases.create_topic("vanished", 2), short_leases.unique("vanished")
+    with Client(short_leases.name_server, request_timeout_ms=15_000) as client:
+        queues = client.routes.readable(topic)
+        now_ms = client.clock.monotonic_ms
+        before_ms = now_ms()
+        assert all(answer.granted for answer in client.broker.lock(group, "vanished", queues))
+        ends_ms = now_ms() + LEASE_MS + ROUNDING_MS
+
+        def is_free() -> bool:
+            asked_ms = now_ms()
+            answers = client.broker.lock(group, "next", queues)
+            is_granted = all(answer.granted for answer in answers)
+            assert is_granted or asked_ms <= ends_ms, "blocked for longer than a lease"
+            return is_granted
+
+        wait_until(is_free, "the queues are free", CONSUME_TIMEOUT_S)
+        assert now_ms() - before_ms >= LEASE_MS - ROUNDING_MS
 
 
 def test_one_consumer_joins_and_is_killed_and_every_message_is_handled_in_order(

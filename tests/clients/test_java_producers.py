@@ -83,6 +83,21 @@ def test_synchronous_asynchronous_and_one_way_sends_arrive_and_a_delayed_one_lat
     assert 0 <= delayed.queue_id < 3
 
 
+def test_messages_with_delay_levels_come_at_their_time_and_in_its_order(
+    broker: Broker, anyclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("levels", 1), broker.unique("levels")
+    plan = [("level=2", "5 s"), ("level=1", "1 s"), ("n=1", "now")]
+    with anyclients.concurrent_consumer(broker.name_server, topic, group) as consumer:
+        consumer.wait_for_event("started", CONSUME_TIMEOUT_S)
+        sent = anyclients.send(broker.name_server, topic, plan)
+        received = consumer.wait_for_messages(len(plan), CONSUME_TIMEOUT_S)
+
+    assert [message.body for message in received] == ["now", "1 s", "5 s"]
+    assert received[1].started_at_ms - sent[1].at_ms >= 1000 - PRECISION_MS
+    assert received[2].started_at_ms - sent[0].at_ms >= 5000 - PRECISION_MS
+
+
 def test_delayed_messages_come_at_their_time_and_in_its_order(
     broker: Broker, javaclients: JavaClients
 ) -> None:

@@ -15,16 +15,16 @@ RETRY_DELAY_MS = 1_000  # the shortest level, which the listener asks for
 
 
 def test_a_concurrent_consumer_handles_everything_and_commits(
-    broker: Broker, javaclients: JavaClients
+    broker: Broker, anyclients: JavaClients
 ) -> None:
     topic, group = broker.create_topic("concurrent", 4), broker.unique("concurrent")
     pairs = keyed_messages(keys=8, each=10)
-    sent = javaclients.send_ordered(broker.name_server, topic, pairs)
+    sent = anyclients.send_ordered(broker.name_server, topic, pairs)
 
-    with javaclients.concurrent_consumer(broker.name_server, topic, group) as consumer:
+    with anyclients.concurrent_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
-        wait_until_all_committed(broker, group, topic, sent)
 
+    wait_until_all_committed(broker, group, topic, sent)
     assert sorted(message.body for message in received) == sorted(value for _, value in pairs)
 
 

@@ -1,6 +1,7 @@
 """Queue locks and leases, on both brokers: one owner at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 from tests.contract.divergences import diverges
@@ -11,187 +12,169 @@ from rmq_ordered.client.instances import InstanceRun, Predecessor
 from rmq_ordered.errors import QueueLeaseLost, QueueLeaseUnavailable, RequestTimedOut
 from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
 
-NewKeeper = Callable[[str], LeaseKeeper]
+
+@dataclass
+class Rig:
+    """Three queues of a topic, a group that nobody else uses, and the keepers of its clients."""
+
+    broker: Broker
+    client: Client
+    group: str
+    queues: tuple[MessageQueue, ...]
+    keepers: list[LeaseKeeper] = field(default_factory=list)
+
+    def lock(self, owner: str, *numbers: int) -> list[bool]:
+        """Ask for some of the queues, all if none is named; tells which are granted."""
+        asked = self.some(*numbers)
+        return [answer.granted for answer in self.client.broker.lock(self.group, owner, asked)]
+
+    def unlock(self, owner: str, *numbers: int) -> None:
+        self.client.broker.unlock(self.group, owner, self.some(*numbers))
+
+    def keeper(self, client_id: str, predecessors: Sequence[Predecessor] = ()) -> LeaseKeeper:
+        """A keeper that does not outlive the test."""
+        client = self.client
+        self.keepers.append(
+            LeaseKeeper(
+                client.broker, client.clock, self.group, client_id, predecessors=predecessors
+            )
+        )
+        return self.keepers[-1]
+
+    def some(self, *numbers: int) -> list[MessageQueue]:
+        return [self.queues[number] for number in numbers or range(len(self.queues))]
 
 
 @pytest.fixture
-def queues(broker: Broker, client: Client) -> tuple[MessageQueue, ...]:
-    return client.routes.readable(broker.create_topic("locked", 3))
-
-
-@pytest.fixture
-def group(broker: Broker) -> str:
-    return broker.unique("group")
-
-
-@pytest.fixture
-def new_keeper(client: Client, group: str) -> Iterator[NewKeeper]:
-    """Makes keepers and lets none outlive its test."""
-    keepers: list[LeaseKeeper] = []
-
-    def make(client_id: str) -> LeaseKeeper:
-        keepers.append(LeaseKeeper(client.broker, client.clock, group, client_id))
-        return keepers[-1]
-
-    yield make
-    for keeper in keepers:
+def rig(broker: Broker, client: Client) -> Iterator[Rig]:
+    queues = client.routes.readable(broker.create_topic("locked", 3))
+    rig = Rig(broker, client, broker.unique("group"), queues)
+    yield rig
+    for keeper in rig.keepers:
         keeper.release()
 
 
-def granted(client: Client, group: str, owner: str, queues: tuple[MessageQueue, ...]) -> list[bool]:
-    return [answer.granted for answer in client.broker.lock(group, owner, queues)]
+def test_a_lock_is_refused_while_another_client_holds_it(rig: Rig) -> None:
+    assert rig.lock("one", 0, 1) == [True, True]
+    assert rig.lock("two") == [False, False, True]
 
 
-def test_a_lock_is_refused_while_another_client_holds_it(
-    client: Client, group: str, queues: tuple[MessageQueue, ...]
-) -> None:
-    assert granted(client, group, "one", queues[:2]) == [True, True]
-    assert granted(client, group, "two", queues) == [False, False, True]
+def test_the_same_client_may_lock_again(rig: Rig) -> None:
+    assert rig.lock("one") == [True] * 3
+    assert rig.lock("one") == [True] * 3
 
 
-def test_the_same_client_may_lock_again(
-    client: Client, group: str, queues: tuple[MessageQueue, ...]
-) -> None:
-    assert granted(client, group, "one", queues) == [True] * 3
-    assert granted(client, group, "one", queues) == [True] * 3
+def test_groups_do_not_disturb_each_other(rig: Rig) -> None:
+    assert rig.lock("one") == [True] * 3
+    rig.group = rig.broker.unique("other")
+    assert rig.lock("two") == [True] * 3
 
 
-def test_groups_do_not_disturb_each_other(
-    broker: Broker, client: Client, group: str, queues: tuple[MessageQueue, ...]
-) -> None:
-    assert granted(client, group, "one", queues) == [True] * 3
-    assert granted(client, broker.unique("other"), "two", queues) == [True] * 3
+def test_an_unlocked_queue_is_free_at_once(rig: Rig) -> None:
+    rig.lock("one")
+    rig.unlock("one", 0)
+    assert rig.lock("two") == [True, False, False]
 
 
-def test_an_unlocked_queue_is_free_at_once(
-    client: Client, group: str, queues: tuple[MessageQueue, ...]
-) -> None:
-    granted(client, group, "one", queues)
-    client.broker.unlock(group, "one", queues[:1])
-    assert granted(client, group, "two", queues) == [True, False, False]
+def test_unlocking_what_another_client_holds_changes_nothing(rig: Rig) -> None:
+    rig.lock("one")
+    rig.unlock("two")
+    assert rig.lock("two") == [False] * 3
 
 
-def test_unlocking_what_another_client_holds_changes_nothing(
-    client: Client, group: str, queues: tuple[MessageQueue, ...]
-) -> None:
-    granted(client, group, "one", queues)
-    client.broker.unlock(group, "two", queues)
-    assert granted(client, group, "two", queues) == [False] * 3
-
-
-def test_a_lock_outlives_the_connection_that_took_it(
-    broker: Broker, client: Client, group: str, queues: tuple[MessageQueue, ...]
-) -> None:
-    with Client(broker.name_server) as short_lived:
-        assert granted(short_lived, group, "one", queues) == [True] * 3
-    assert granted(client, group, "two", queues) == [False] * 3
+def test_a_lock_outlives_the_connection_that_took_it(rig: Rig) -> None:
+    with Client(rig.broker.name_server) as short_lived:
+        assert replace(rig, client=short_lived).lock("one") == [True] * 3
+    assert rig.lock("two") == [False] * 3
 
 
 def test_the_owner_is_named_to_those_who_are_refused(
-    request: pytest.FixtureRequest,
-    broker: Broker,
-    client: Client,
-    group: str,
-    queues: tuple[MessageQueue, ...],
+    request: pytest.FixtureRequest, rig: Rig
 ) -> None:
-    diverges(request, broker, "lock owner")
-    granted(client, group, "one", queues)
-    assert {answer.owner for answer in client.broker.lock(group, "two", queues)} == {"one"}
+    diverges(request, rig.broker, "lock owner")
+    rig.lock("one")
+    assert {answer.owner for answer in rig.client.broker.lock(rig.group, "two", rig.queues)} == {
+        "one"
+    }
 
 
 def test_epochs_rise_with_every_new_owner_and_stay_with_a_renewal(
-    request: pytest.FixtureRequest,
-    broker: Broker,
-    client: Client,
-    group: str,
-    queues: tuple[MessageQueue, ...],
+    request: pytest.FixtureRequest, rig: Rig
 ) -> None:
-    diverges(request, broker, "lease table")
-    queue = queues[0]
+    diverges(request, rig.broker, "lease table")
+    queue = rig.queues[0]
     epochs = []
     for owner in ("one", "one", "two"):
         if owner == "two":
-            client.broker.unlock(group, "one", [queue])
-        (answer,) = client.broker.lock(group, owner, [queue])
+            rig.unlock("one", 0)
+        (answer,) = rig.client.broker.lock(rig.group, owner, [queue])
         epochs.append(answer.epoch)
     assert epochs[0] is not None
     assert epochs[0] == epochs[1]
     assert epochs[2] == epochs[0] + 1
 
 
-def test_a_pull_under_a_stale_lease_is_refused(
-    request: pytest.FixtureRequest,
-    broker: Broker,
-    client: Client,
-    group: str,
-    queues: tuple[MessageQueue, ...],
-) -> None:
-    diverges(request, broker, "fenced pulls")
-    producer = OrderedProducer(client, queues[0].topic)
-    producer.send_all({queues[0]: [producer.message(b"m")]})
-    (answer,) = client.broker.lock(group, "one", queues[:1])
-    lease = QueueLease(group, queues[0], "one", answer.epoch)
-    plan = ReadPlan(QueueRange(queues[0], 0, 1), group, lease)
-    assert sum(batch.num_rows for batch in QueueReader(client).read(plan)) == 1
-    client.broker.unlock(group, "one", queues[:1])
-    client.broker.lock(group, "two", queues[:1])
+def test_a_pull_under_a_stale_lease_is_refused(request: pytest.FixtureRequest, rig: Rig) -> None:
+    diverges(request, rig.broker, "fenced pulls")
+    producer = OrderedProducer(rig.client, rig.queues[0].topic)
+    producer.send_all({rig.queues[0]: [producer.message(b"m")]})
+    (answer,) = rig.client.broker.lock(rig.group, "one", rig.queues[:1])
+    lease = QueueLease(rig.group, rig.queues[0], "one", answer.epoch)
+    plan = ReadPlan(QueueRange(rig.queues[0], 0, 1), rig.group, lease)
+    assert sum(batch.num_rows for batch in QueueReader(rig.client).read(plan)) == 1
+    rig.unlock("one", 0)
+    rig.client.broker.lock(rig.group, "two", rig.queues[:1])
     with pytest.raises(QueueLeaseLost, match="two"):
-        list(QueueReader(client).read(plan))
+        list(QueueReader(rig.client).read(plan))
 
 
-def test_a_keeper_holds_what_it_acquired_and_gives_it_back(
-    client: Client, group: str, queues: tuple[MessageQueue, ...], new_keeper: NewKeeper
-) -> None:
-    keeper = new_keeper("keeper")
-    keeper.acquire(queues, 5_000)
-    keeper.ensure_held(queues)
+def test_a_keeper_holds_what_it_acquired_and_gives_it_back(rig: Rig) -> None:
+    keeper = rig.keeper("keeper")
+    keeper.acquire(rig.queues, 5_000)
+    keeper.ensure_held(rig.queues)
     keeper.renew()
-    assert [keeper.lease(queue).client_id for queue in queues] == ["keeper"] * 3
-    assert granted(client, group, "other", queues) == [False] * 3
+    assert [keeper.lease(queue).client_id for queue in rig.queues] == ["keeper"] * 3
+    assert rig.lock("other") == [False] * 3
     keeper.release()
-    assert granted(client, group, "other", queues) == [True] * 3
+    assert rig.lock("other") == [True] * 3
     with pytest.raises(QueueLeaseLost):
-        keeper.ensure_held(queues)
+        keeper.ensure_held(rig.queues)
 
 
-def test_a_keeper_fails_closed_when_another_client_keeps_a_queue(
-    client: Client, group: str, queues: tuple[MessageQueue, ...], new_keeper: NewKeeper
-) -> None:
-    granted(client, group, "other", queues[1:2])
-    keeper = new_keeper("keeper")
-    with pytest.raises(QueueLeaseUnavailable, match=f"{queues[1]} by "):
-        keeper.acquire(queues, 600)
-    assert granted(client, group, "third", queues) == [True, False, True]
+def test_a_keeper_fails_closed_when_another_client_keeps_a_queue(rig: Rig) -> None:
+    rig.lock("other", 1)
+    keeper = rig.keeper("keeper")
+    with pytest.raises(QueueLeaseUnavailable, match=f"{rig.queues[1]} by "):
+        keeper.acquire(rig.queues, 600)
+    assert rig.lock("third") == [True, False, True]
 
 
-def test_a_keeper_notices_that_its_lock_was_taken_away(
-    client: Client, group: str, queues: tuple[MessageQueue, ...], new_keeper: NewKeeper
-) -> None:
-    keeper = new_keeper("keeper")
-    keeper.acquire(queues, 5_000)
-    client.broker.unlock(group, "keeper", queues[:1])
-    granted(client, group, "thief", queues[:1])
+def test_a_keeper_notices_that_its_lock_was_taken_away(rig: Rig) -> None:
+    keeper = rig.keeper("keeper")
+    keeper.acquire(rig.queues, 5_000)
+    rig.unlock("keeper", 0)
+    rig.lock("thief", 0)
     keeper.renew()
     with pytest.raises(QueueLeaseLost, match="refused to renew"):
         keeper.ensure_held()
-    keeper.ensure_held(queues[1:])
+    keeper.ensure_held(rig.queues[1:])
     keeper.release()
-    assert granted(client, group, "keeper", queues[:1]) == [False]
+    assert rig.lock("keeper", 0) == [False]
 
 
-def test_a_new_run_of_the_same_instance_takes_over_from_a_dead_one_at_once(
-    client: Client, group: str, queues: tuple[MessageQueue, ...], new_keeper: NewKeeper
-) -> None:
-    before = InstanceRun(client.kv, group, "billing", process="a dead process")
+def test_a_new_run_of_the_same_instance_takes_over_from_a_dead_one_at_once(rig: Rig) -> None:
+    before = InstanceRun(rig.client.kv, rig.group, "billing", process="a dead process")
     before.enter("billing#run-1")
-    old = new_keeper("billing#run-1")
-    old.acquire(queues, 5_000)
-    after = InstanceRun(client.kv, group, "billing", is_dead=lambda process: "dead" in process)
+    old = rig.keeper("billing#run-1")
+    old.acquire(rig.queues, 5_000)
+    after = InstanceRun(
+        rig.client.kv, rig.group, "billing", is_dead=lambda process: "dead" in process
+    )
     after.enter("billing#run-2")
     earlier = after.predecessors()
     assert earlier == (Predecessor("billing#run-1", is_known_dead=True),)
-    new = LeaseKeeper(client.broker, client.clock, group, "billing#run-2", predecessors=earlier)
-    new.acquire(queues, 600)
+    new = rig.keeper("billing#run-2", earlier)
+    new.acquire(rig.queues, 600)
     after.forget_earlier()
     old.renew()
     with pytest.raises(QueueLeaseLost, match="refused to renew"):
@@ -202,42 +185,38 @@ def test_a_new_run_of_the_same_instance_takes_over_from_a_dead_one_at_once(
     new.ensure_held()
     new.release()
     after.leave()
-    assert client.kv.list(f"rmq-ordered-runs@{group}@billing") == {}
+    assert rig.client.kv.list(f"rmq-ordered-runs@{rig.group}@billing") == {}
 
 
 def test_an_unlock_that_arrives_late_does_not_free_what_was_locked_again(
-    client: Client, group: str, queues: tuple[MessageQueue, ...], monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = LeaseKeeper(client.broker, client.clock, group, "keeper")
-    keeper.acquire(queues, 5_000)
+    keeper = rig.keeper("keeper")
+    keeper.acquire(rig.queues, 5_000)
 
     def lose(*arguments: object) -> None:
         raise RequestTimedOut("broker", "an unlock", 1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(client.broker, "unlock", lose)
-        keeper.give_back(queues[:1])
-    assert keeper.try_acquire(queues[:1]) == [queues[0]]
-    client.broker.unlock(group, "keeper", queues[:1])
-    assert granted(client, group, "other", queues[:1]) == [False]
+        patch.setattr(rig.client.broker, "unlock", lose)
+        keeper.give_back(rig.queues[:1])
+    assert keeper.try_acquire(rig.queues[:1]) == [rig.queues[0]]
+    rig.unlock("keeper", 0)
+    assert rig.lock("other", 0) == [False]
     keeper.release()
-    assert granted(client, group, "other", queues) == [True] * 3
+    assert rig.lock("other") == [True] * 3
 
 
 def test_the_lease_table_and_its_history_tell_who_owned_what(
-    request: pytest.FixtureRequest,
-    broker: Broker,
-    client: Client,
-    group: str,
-    queues: tuple[MessageQueue, ...],
+    request: pytest.FixtureRequest, rig: Rig
 ) -> None:
-    diverges(request, broker, "lease table")
-    granted(client, group, "one", queues[:1])
-    client.broker.unlock(group, "one", queues[:1])
-    granted(client, group, "two", queues[:1])
-    table, history = client.broker.leases(group=group)
+    diverges(request, rig.broker, "lease table")
+    rig.lock("one", 0)
+    rig.unlock("one", 0)
+    rig.lock("two", 0)
+    table, history = rig.client.broker.leases(group=rig.group)
     (row,) = [row for row in table if row.is_live]
-    assert (row.queue, row.client_id) == (queues[0], "two")
+    assert (row.queue, row.client_id) == (rig.queues[0], "two")
     assert 0 < row.expires_in_ms <= 60_000
     assert [(event.reason, event.owner) for event in history] == [
         ("granted", "one"),

@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 from rmq_ordered.client import Client, OrderedProducer, QueueReader, ReadPlan
 from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.errors import BrokerError, OffsetOutOfRange
-from rmq_ordered.model import MessageQueue, QueueRange
+from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueRange
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
 from rmq_ordered.protocol.message import INNER_BATCH_FLAGS, decode_messages, encode_batch
 from rmq_ordered.protocol.pulls import PullLimits, PullStatus, parse_pull, pull_request
@@ -292,11 +292,10 @@ def test_a_batch_kept_as_one_record_comes_back_as_its_messages(
     answer = client.remoting.call(broker.broker_address, folded, "a creation", 15_000)
     assert answer.code == ResponseCode.SUCCESS
     wait_until(lambda: topic in client.routes.topics(), f"{topic} is known", 20)
-    producer = OrderedProducer(client, topic)
-    queue = producer.queues[0]
+    (queue,) = client.routes.writable(topic)
     for first in range(0, 500, 50):
         messages = [
-            producer.message(b"%d" % n, key=f"k{n}", tags=f"t{n % 2}")
+            OutgoingMessage(b"%d" % n, {"__SHARDINGKEY": f"k{n}", "UNIQ_KEY": f"id-{n}"})
             for n in range(first, first + 50)
         ]
         send = send_batch_request(queue, encode_batch(messages), producer_group="p", born_ms=1)
@@ -312,7 +311,7 @@ def test_a_batch_kept_as_one_record_comes_back_as_its_messages(
     assert table.column("offset").to_pylist() == list(range(500))
     assert table.column("value").to_pylist() == [b"%d" % n for n in range(500)]
     assert table.column("key").to_pylist() == [f"k{n}" for n in range(500)]
-    assert len(set(table.column("message_id").to_pylist())) == 500
+    assert table.column("message_id").to_pylist() == [f"id-{n}" for n in range(500)]
     part = read_all(client, queue, 333, start=77)
     assert part.to_pylist() == table.slice(77, 256).to_pylist()
 

@@ -24,6 +24,8 @@ QUEUES = 3
 # A longer run: RMQ_ORDERED_CRASH_ROUNDS=50
 ROUNDS = int(os.environ.get("RMQ_ORDERED_CRASH_ROUNDS", "3"))
 SEED = int(os.environ.get("RMQ_ORDERED_CRASH_SEED", "20240607"))
+# After a kill under load an answer may take its time.
+PATIENCE_MS = 15_000
 
 Place = tuple[MessageQueue, int]
 
@@ -116,7 +118,7 @@ def test_what_was_acknowledged_survives_kills_under_load(tmp_path: Path, flush: 
     acknowledged: dict[Place, bytes] = {}
     unanswered: set[bytes] = set()
     with EmbeddedBroker(tmp_path / "broker", settings=settings) as broker:
-        with Client(broker.name_server) as client:
+        with Client(broker.name_server, request_timeout_ms=PATIENCE_MS) as client:
             client.broker.create_topic("orders", QUEUES)
         for round_number in range(ROUNDS):
             producers = kill_under_load(broker, round_number, moments.randrange(20, 250))
@@ -124,7 +126,7 @@ def test_what_was_acknowledged_survives_kills_under_load(tmp_path: Path, flush: 
                 acknowledged.update(producer.acknowledged)
                 unanswered.update(producer.unanswered)
             broker.start()
-            with Client(broker.name_server) as client:
+            with Client(broker.name_server, request_timeout_ms=PATIENCE_MS) as client:
                 found = dict(stored(client))
             check(found, acknowledged, unanswered)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.requests import TOPICS, Request, flip, served_codes, spoil, valid_requests
+from tests.faults.sockets import connect, read_frame
 from tests.support.paths import GOLDEN
 from tests.support.processes import anonymous_memory_mib
 
@@ -23,7 +24,6 @@ from rmq_ordered.model import QueueRange
 from rmq_ordered.protocol.command import RemotingCommand, encode_command
 from rmq_ordered.protocol.frame import HeaderCodec
 
-DEADLINE_S = 20.0
 CONNECTIONS = 4
 SPOILED_REQUESTS = 16_000
 SPOILED_STREAMS = 300
@@ -56,11 +56,6 @@ def witness(fresh_embedded: EmbeddedBroker) -> Iterator[tuple[Client, str]]:
         yield client, topic
 
 
-def connect(broker: EmbeddedBroker) -> socket.socket:
-    host, _, port = broker.name_server.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=DEADLINE_S)
-
-
 def encode(request: Request, opaque: int, codec: HeaderCodec = HeaderCodec.JSON) -> bytes:
     fields = {
         name: value.encode("utf-8", "replace").decode() for name, value in request.fields.items()
@@ -68,18 +63,6 @@ def encode(request: Request, opaque: int, codec: HeaderCodec = HeaderCodec.JSON)
     return encode_command(
         RemotingCommand(request.code, opaque, request.flag, fields, request.body, codec=codec)
     )
-
-
-def read_frame(sock: socket.socket) -> bytes:
-    def exactly(count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            chunk = sock.recv(count - len(data))
-            assert chunk, "the broker hung up on well-formed frames"
-            data += chunk
-        return data
-
-    return exactly(struct.unpack(">i", exactly(4))[0])
 
 
 def opaque_of(frame: bytes) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from tests.faults.sockets import DEADLINE_S, connect, large_pull, read_frame
 from tests.support.brokers import unique_name
 from tests.support.processes import anonymous_memory_mib
 
@@ -14,7 +15,6 @@ from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.protocol.command import RemotingCommand, encode_command
 
-DEADLINE_S = 30.0
 DEAF_CLIENTS = 200
 # Unsent answers may be 256 MiB; pooled buffers round that up, and the heap comes on top.
 MAX_UNREAD_MIB = 600
@@ -34,30 +34,6 @@ HOSTILE = {
     "another protocol": b"GET / HTTP/1.1\r\nHost: example\r\n\r\n",
     "text": b"hello, is anybody there?\n",
 }
-
-
-def connect(broker: EmbeddedBroker) -> socket.socket:
-    host, _, port = broker.name_server.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=DEADLINE_S)
-
-
-def large_pull(topic: str) -> bytes:
-    """A request for the first four messages of a topic, which are large."""
-    fields = {
-        "consumerGroup": "unread", "topic": topic, "queueId": "0", "queueOffset": "0",
-        "maxMsgNums": "4", "maxMsgBytes": "4194304", "sysFlag": "4", "commitOffset": "0",
-        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
-    }  # fmt: skip
-    return encode_command(RemotingCommand(11, opaque=1, ext_fields=fields))
-
-
-def read_exactly(sock: socket.socket, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        chunk = sock.recv(count - len(data))
-        assert chunk, f"hung up after {len(data)} of {count} bytes"
-        data += chunk
-    return bytes(data)
 
 
 def drain(sock: socket.socket) -> bytes:
@@ -188,5 +164,4 @@ def test_many_clients_that_never_read_cost_bounded_memory_and_nobody_else_waits(
         assert anonymous_memory_mib(fresh_embedded.pid or 0) - before < MAX_UNREAD_MIB
         with connect(fresh_embedded) as reader:
             reader.sendall(large_pull(topic))
-            (length,) = struct.unpack(">i", read_exactly(reader, 4))
-            assert len(read_exactly(reader, length)) > 4_000_000
+            assert len(read_frame(reader)) > 4_000_000

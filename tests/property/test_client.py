@@ -9,43 +9,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.property.faults import FAULTS, arm
 
 from rmq_ordered.client import OrderedProducer, QueueReader, ReadPlan, SendSettings, reader
 from rmq_ordered.model import QueueRange
-from rmq_ordered.protocol.codes import RequestCode, ResponseCode
-from rmq_ordered.testing import ClusterDouble, CutMidFrame, DropReply, Fault, HangUp, Refuse
+from rmq_ordered.protocol.codes import RequestCode
+from rmq_ordered.testing import ClusterDouble
 
 # The patched limits are the same for every example.
 STATEFUL = settings(
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
-
-FAULTS = st.sampled_from(
-    ["busy", "hang up", "hang up after serving", "cut", "silence", "silence after serving", None]
-)
-
-
-def fault(name: str, cluster: ClusterDouble) -> Fault:
-    named: dict[str, Fault] = {
-        "busy": Refuse(ResponseCode.SYSTEM_BUSY),
-        "hang up": HangUp(),
-        "hang up after serving": HangUp(is_served=True),
-        "cut": CutMidFrame(),
-        "silence": DropReply(cluster.clock, 3_000, is_served=False),
-        "silence after serving": DropReply(cluster.clock, 3_000),
-    }
-    return named[name]
-
-
-def arm(cluster: ClusterDouble, names: list[str | None], code: int) -> None:
-    """One entry per request: a fault, or None for a request that passes."""
-    passed = 0
-    for name in names:
-        if name is None:
-            passed += 1
-        else:
-            cluster.network.arm(fault(name, cluster), code, after=passed)
-            passed = 0
 
 
 @STATEFUL

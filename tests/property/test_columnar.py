@@ -5,9 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.property.messages import messages, pull_bodies, relabelled_bodies, spoiled_bodies
+from tests.property.messages import (
+    I32,
+    inner_batches,
+    messages,
+    pull_bodies,
+    relabelled_bodies,
+    spoiled_bodies,
+    topics,
+)
 
 from rmq_ordered.columnar import MESSAGE_COLUMNS, DecodeOptions, decode_pull_body
 from rmq_ordered.errors import QueueGap, RemoteProtocolError
@@ -24,6 +32,7 @@ options = st.builds(
     key_from=st.sampled_from(["__SHARDINGKEY", "KEYS", "a", "标", "\ufffd"]),
     include_properties=st.booleans(),
     verify_crc=st.booleans(),
+    verify_origin=st.just(False),
     columns=st.none() | st.frozensets(st.sampled_from(MESSAGE_COLUMNS)),
 )
 
@@ -96,7 +105,7 @@ def test_a_tag_filter_keeps_the_rows_that_have_one_of_the_tags(
     body: bytes, tags: frozenset[str]
 ) -> None:
     kept = [row for row in by_reference(body, DecodeOptions()) if row["tags"] in tags]
-    assert rows(decode_pull_body(body, QUEUE, DecodeOptions(tag_filter=tags))) == kept
+    assert columnar(body, DecodeOptions(tag_filter=tags, verify_origin=False)) == kept
 
 
 @settings(max_examples=400)
@@ -121,7 +130,7 @@ def test_garbage_is_refused_by_both_or_read_alike(body: bytes, asked: DecodeOpti
 def test_collected_errors_are_those_of_the_rows_that_would_be_refused(
     body: bytes, verify_crc: bool
 ) -> None:
-    strict = DecodeOptions(verify_crc=verify_crc)
+    strict = DecodeOptions(verify_crc=verify_crc, verify_origin=False)
     lenient = replace(strict, collect_errors=True)
     found = attempt(columnar, body, lenient)
     expected = attempt(columnar, body, strict)
@@ -149,10 +158,35 @@ def test_one_damaged_body_leaves_the_other_rows_alone(
         bytearray(encode_message(replace(message, queue_offset=number)))
         for number, message in enumerate(honest)
     ]
-    whole = columnar(b"".join(records), DecodeOptions())
+    strict = DecodeOptions(verify_origin=False)
+    whole = columnar(b"".join(records), strict)
     records[victim][11] ^= 1  # the last byte of the checksum
-    found = columnar(b"".join(records), DecodeOptions(collect_errors=True))
+    found = columnar(b"".join(records), replace(strict, collect_errors=True))
     reasons = [row.pop("_error") for row in found]
     assert [number for number, reason in enumerate(reasons) if reason] == [victim]
     whole[victim]["value"] = None
     assert found == whole
+
+
+@given(st.lists(messages() | inner_batches(), min_size=1, max_size=6), st.data(), options)
+def test_a_record_of_another_queue_is_never_a_row_of_this_one(
+    honest: list[Message], data: st.DataObject, asked: DecodeOptions
+) -> None:
+    strict = replace(asked, verify_origin=True)
+    rising = [
+        replace(message, queue=QUEUE, queue_offset=100 * number)
+        for number, message in enumerate(honest)
+    ]
+    body = b"".join(map(encode_message, rising))
+    assert columnar(body, strict) == columnar(body, asked)
+
+    stray = data.draw(st.integers(0, len(rising) - 1))
+    elsewhere = data.draw(
+        st.builds(MessageQueue, st.just(QUEUE.topic) | topics, st.just("broker-a"), I32)
+    )
+    assume((elsewhere.topic, elsewhere.queue_id) != (QUEUE.topic, QUEUE.queue_id))
+    rising[stray] = replace(rising[stray], queue=elsewhere)
+    refused = attempt(columnar, b"".join(map(encode_message, rising)), strict)
+    assert isinstance(refused, RemoteProtocolError)
+    assert f"{QUEUE}: the message at queue offset {100 * stray} " in str(refused)
+    assert f"queue {elsewhere.queue_id}" in str(refused)

@@ -33,19 +33,16 @@ class PullWindowMachine(RuleBasedStateMachine):
 
     @rule()
     def send(self) -> None:
-        pull = self.window.next_pull()
-        if pull is None:
-            return
-        offset, count = pull
-        assert count >= 1
-        assert self.start <= offset < offset + count <= self.end
-        if self.in_flight:
-            before, asked = self.in_flight[-1]
-            assert offset >= before + asked, "pulls follow one another without overlap"
-            assert count <= self.largest
-        else:
-            assert offset == self.window.position
-        self.in_flight.append(pull)
+        for offset, count in self.window.next_pulls():
+            assert count >= 1
+            assert self.start <= offset < offset + count <= self.end
+            if self.in_flight:
+                before, asked = self.in_flight[-1]
+                assert offset >= before + asked, "pulls follow one another without overlap"
+                assert count <= self.largest
+            else:
+                assert offset == self.window.position
+            self.in_flight.append((offset, count))
 
     @precondition(lambda self: self.in_flight)
     @rule(cap=st.integers(1, 64), skipped=st.integers(0, 40))
@@ -71,9 +68,8 @@ class PullWindowMachine(RuleBasedStateMachine):
     @invariant()
     def there_is_always_a_way_to_go_on(self) -> None:
         if not self.window.is_done and not self.in_flight:
-            pull = self.window.next_pull()
-            assert pull is not None
-            self.in_flight.append(pull)
+            self.send()
+            assert self.in_flight
 
     def teardown(self) -> None:
         """Whatever happened so far, a plain broker brings the rest."""

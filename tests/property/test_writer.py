@@ -12,31 +12,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.property.faults import SEND_FAULTS, arm
 
 from rmq_ordered.client import OnDivergence, OrderedProducer, OrderedWriter, SendSettings
 from rmq_ordered.errors import ReplayDiverged, RmqOrderedError
 from rmq_ordered.model import MessageQueue, OutgoingMessage, SendStream
-from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode, ResponseCode
-from rmq_ordered.testing import ClusterDouble, CutMidFrame, DropReply, Fault, HangUp, Refuse
+from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode
+from rmq_ordered.testing import ClusterDouble
 
 SEARCH = settings(max_examples=60, deadline=None)
 EMBEDDED = frozenset({FEATURE_IDEMPOTENT_SEND})
 FEATURES = st.sampled_from([frozenset(), EMBEDDED])
-FAULTS = st.lists(
-    st.sampled_from(
-        [
-            "busy",
-            "away",
-            "hang up",
-            "hang up after serving",
-            "cut",
-            "silence",
-            "silence after serving",
-            None,
-        ]
-    ),
-    max_size=10,
-)
+FAULT_LISTS = st.lists(SEND_FAULTS, max_size=10)
 ROWS = st.lists(st.integers(0, 3), max_size=30) | st.just([1] * 12)
 STREAM = SendStream("sink", 3, 1)
 SETTINGS = SendSettings(send_timeout_ms=600_000, batch_rows=3)
@@ -59,29 +46,9 @@ class CrashOnArrival:
         raise Crash
 
 
-def fault(name: str, cluster: ClusterDouble) -> Fault:
-    named: dict[str, Fault] = {
-        "busy": Refuse(ResponseCode.SYSTEM_BUSY),
-        "away": Refuse(ResponseCode.SERVICE_NOT_AVAILABLE),
-        "hang up": HangUp(),
-        "hang up after serving": HangUp(is_served=True),
-        "cut": CutMidFrame(),
-        "silence": DropReply(cluster.clock, 3_000, is_served=False),
-        "silence after serving": DropReply(cluster.clock, 3_000),
-    }
-    return named[name]
-
-
-def arm(cluster: ClusterDouble, names: list[str | None]) -> None:
-    """One entry per send: a fault, or None for a send that passes."""
+def arm_sends(cluster: ClusterDouble, names: list[str | None]) -> None:
     for code in SENDS:
-        passed = 0
-        for name in names:
-            if name is None:
-                passed += 1
-            else:
-                cluster.network.arm(fault(name, cluster), code, after=passed)
-                passed = 0
+        arm(cluster, names, code)
 
 
 def table(keys: list[int], salt: str = "") -> pa.RecordBatch:
@@ -123,12 +90,14 @@ def write(writer: OrderedWriter, rows: pa.RecordBatch, step: int) -> None:
 
 
 @SEARCH
-@given(features=FEATURES, keys=ROWS, faults=FAULTS, step=st.integers(1, 9), stamped=st.booleans())
+@given(
+    features=FEATURES, keys=ROWS, faults=FAULT_LISTS, step=st.integers(1, 9), stamped=st.booleans()
+)
 def test_rows_land_once_and_in_order_whatever_goes_wrong(
     features: frozenset[str], keys: list[int], faults: list[str | None], step: int, stamped: bool
 ) -> None:
     with opened(features) as (cluster, producer):
-        arm(cluster, faults)
+        arm_sends(cluster, faults)
         with producer.writer(STREAM if stamped else None) as writer:
             write(writer, table(keys), step)
             receipts = writer.finish()
@@ -146,7 +115,7 @@ def test_rows_land_once_and_in_order_whatever_goes_wrong(
     features=FEATURES,
     keys=ROWS,
     crashes=st.lists(st.tuples(st.integers(0, 8), st.booleans(), st.integers(1, 5)), max_size=3),
-    faults=FAULTS,
+    faults=FAULT_LISTS,
     noise=st.integers(0, 2),
 )
 def test_a_task_that_dies_again_and_again_writes_its_rows_once(
@@ -170,7 +139,7 @@ def test_a_task_that_dies_again_and_again_writes_its_rows_once(
                 for _ in range(noise):
                     broker.queues[queue].append(OutgoingMessage(b"", {"noise": "1"}), 0)
         producer.settings = SETTINGS
-        arm(cluster, faults)
+        arm_sends(cluster, faults)
         with producer.writer(STREAM, floors=floors) as writer:
             writer.write(table(keys))
             receipts = writer.finish()
@@ -214,7 +183,7 @@ def test_a_replay_with_other_rows_never_passes_for_the_first_attempt(
 
 
 @SEARCH
-@given(features=FEATURES, keys=ROWS, other=ROWS, faults=FAULTS)
+@given(features=FEATURES, keys=ROWS, other=ROWS, faults=FAULT_LISTS)
 def test_with_resend_a_diverged_replay_is_written_once_as_a_whole(
     features: frozenset[str], keys: list[int], other: list[int], faults: list[str | None]
 ) -> None:
@@ -223,7 +192,7 @@ def test_with_resend_a_diverged_replay_is_written_once_as_a_whole(
         floors = dict.fromkeys(producer.queues, 0)
         attempt(producer, keys, floors)
         before = stored(cluster)
-        arm(cluster, faults)
+        arm_sends(cluster, faults)
         for _ in range(2):
             with producer.writer(STREAM, floors=floors) as writer:
                 writer.write(table(other, "!"))

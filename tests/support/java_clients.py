@@ -14,6 +14,7 @@ from tests.support.java_programs import (
     compiled_programs,
 )
 from tests.support.maven import ROCKETMQ_5, Release, rocketmq_jars
+from tests.support.processes import tail
 
 SEND_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 30.0
@@ -144,12 +145,22 @@ class Mqadmin(JavaProgram):
         super().__init__("Mqadmin", [], home)
         self._asked = 0
 
-    def run(self, words: Sequence[str]) -> tuple[str, str]:
-        """Runs one command and returns what it wrote to standard output and standard error."""
+    def run(self, words: Sequence[str]) -> str:
+        """Runs one command and returns what it wrote to standard output.
+
+        Raises:
+            JavaProgramFailed: It failed; mqadmin says so in what it prints, not by a status.
+        """
         self.write_lines([json.dumps(words)])
         self._asked += 1
         answer = self.wait_for_event("printed", MQADMIN_TIMEOUT_S, count=self._asked)[-1]
-        return answer["output"], answer["errors"]
+        output: str = answer["output"]
+        if any(sign in output + answer["errors"] for sign in MQADMIN_FAILURES):
+            # Requests of mqadmin give up after 5 s: the time tells a busy machine from a refusal.
+            what = f"failed after {answer['millis']} ms: {' '.join(words)}"
+            said = f"standard output:\n{output}\nstandard error:\n{answer['errors']}"
+            raise JavaProgramFailed(self.name, what, f"{tail(self.log)}\n{said}")
+        return output
 
 
 class JavaClients:
@@ -323,20 +334,11 @@ class JavaClients:
         return oracle
 
     def mqadmin(self, name_server: str, command: str, *arguments: str) -> str:
-        """Runs one mqadmin command and returns what it printed.
-
-        Raises:
-            JavaProgramFailed: It failed; mqadmin says so in its output, not by its exit status.
-        """
+        """Runs one mqadmin command and returns what it printed, or raises JavaProgramFailed."""
         if self._mqadmin is None:
             self._mqadmin = Mqadmin(self._home)
             self._started.append(self._mqadmin)
-        output, errors = self._mqadmin.run([command, "-n", name_server, *arguments])
-        everything = output + errors
-        if any(sign in everything for sign in MQADMIN_FAILURES):
-            what = f"{command} {' '.join(arguments)} failed"
-            raise JavaProgramFailed("mqadmin", what, everything)
-        return output
+        return self._mqadmin.run([command, "-n", name_server, *arguments])
 
     def run(self, program: str, arguments: Sequence[str], lines: Sequence[str] = ()) -> list[Event]:
         """Runs any of the programs to its end on some input lines, and returns its events."""

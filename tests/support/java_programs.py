@@ -115,12 +115,12 @@ class JavaProgram:
     ) -> None:
         """Starts the class of this name, or another command that speaks like one."""
         self.name = name
-        self._log = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log", dir=home)[1])
+        self.log = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log", dir=home)[1])
         self._events: list[Event] = []
         self._changed = threading.Condition()
         self._has_ended = False
         self._cannot_parse: str | None = None
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = start_tethered(
                 command or java_command(f"{PACKAGE}.{name}", arguments, home, release),
                 stdin=subprocess.PIPE,
@@ -177,7 +177,7 @@ class JavaProgram:
                 if self._has_ended:
                     raise self._failure(f"ended before {what}")
                 if not self._changed.wait(deadline.left_s) and deadline.has_passed:
-                    last = (self._events[-3:], tail(self._log))
+                    last = (self._events[-3:], tail(self.log))
                     raise DeadlineExceeded(f"{self.name}: {what}", timeout_s, last)
             return list(self._events)
 
@@ -207,7 +207,7 @@ class JavaProgram:
         except subprocess.TimeoutExpired:
             self.kill()
             what = f"{self.name} has ended"
-            raise DeadlineExceeded(what, timeout_s, tail(self._log)) from None
+            raise DeadlineExceeded(what, timeout_s, tail(self.log)) from None
         self._close()
         if status != 0:
             raise self._failure(f"ended with {status}")
@@ -251,4 +251,4 @@ class JavaProgram:
             self._changed.notify_all()
 
     def _failure(self, what: str) -> JavaProgramFailed:
-        return JavaProgramFailed(self.name, what, tail(self._log))
+        return JavaProgramFailed(self.name, what, tail(self.log))

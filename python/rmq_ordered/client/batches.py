@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from rmq_ordered.model import Message, MessageQueue
-from rmq_ordered.protocol.message import decode_message
+from rmq_ordered.protocol.message import decode_message, ensure_origin
 from rmq_ordered.protocol.properties import PROPERTY_TAGS
 
 if TYPE_CHECKING:
@@ -76,14 +76,19 @@ Listener = Callable[[MessageBatch], ConsumeResult]
 
 
 def read_records(
-    body: bytes, broker_name: str, tags: frozenset[str] = frozenset()
+    body: bytes, queue: MessageQueue, tags: frozenset[str] = frozenset()
 ) -> list[tuple[int, Record]]:
-    """The records of a pull answer by queue offset; brokers compare tags by their hash only."""
+    """The records of a pull answer by queue offset; brokers compare tags by their hash only.
+
+    Raises:
+        RemoteProtocolError: a record is malformed, or of another queue.
+    """
     found: list[tuple[int, Record]] = []
     position = 0
     while position < len(body):
         start = position
-        message, position = decode_message(body, position, broker_name=broker_name)
+        message, position = decode_message(body, position, broker_name=queue.broker_name)
+        ensure_origin(message, queue)
         if not tags or message.properties.get(PROPERTY_TAGS) in tags:
             found.append((message.queue_offset, Record(message, body[start:position])))
     return found

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 from rmq_ordered.client.pipeline import Pipeline, Question
 from rmq_ordered.client.routes import RouteTable
@@ -31,6 +32,8 @@ from rmq_ordered.protocol import groups, locks, topics
 from rmq_ordered.protocol.answers import ensure_success
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
+
+Place = TypeVar("Place", bound=Hashable)
 
 
 class BrokerOperations:
@@ -209,7 +212,7 @@ class BrokerOperations:
     def lock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> list[LockAnswer]:
         """Ask for, or renew, locks: one request per broker."""
         answers: list[LockAnswer] = []
-        for address, asked in self._by_master(queues).items():
+        for address, asked in grouped(queues, self.address).items():
             what = f"locks of group {group} for '{client_id}'"
             response = self._call(address, locks.lock_request(group, client_id, asked), what)
             answers += locks.parse_lock(ensure_success(response, address, what), asked)
@@ -217,7 +220,7 @@ class BrokerOperations:
 
     def unlock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> None:
         """Give locks back and wait for the answers."""
-        for address, held in self._by_master(queues).items():
+        for address, held in grouped(queues, self.address).items():
             what = f"the unlocking of queues of group {group}"
             response = self._call(address, locks.unlock_request(group, client_id, held), what)
             ensure_success(response, address, what)
@@ -251,8 +254,18 @@ class BrokerOperations:
         self, queue: MessageQueue, request: RemotingCommand, what: str, timeout_ms: int
     ) -> PendingAnswer:
         """Send any request about a queue without waiting."""
+        (pending,) = self.start_many(queue, [(request, what)], timeout_ms)
+        return pending
+
+    def start_many(
+        self,
+        queue: MessageQueue,
+        requests: Sequence[tuple[RemotingCommand, str]],
+        timeout_ms: int,
+    ) -> list[PendingAnswer]:
+        """Send some requests about a queue, each with its name in errors, in one go."""
         try:
-            return self._remoting.start(self.address(queue), request, what, timeout_ms)
+            return self._remoting.start_many(self.address(queue), requests, timeout_ms)
         except TransportError:
             self._routes.forget(queue.topic)
             raise
@@ -294,11 +307,15 @@ class BrokerOperations:
         }
         return sorted(addresses)
 
-    def _by_master(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
-        grouped: dict[str, list[MessageQueue]] = defaultdict(list)
-        for queue in queues:
-            grouped[self.address(queue)].append(queue)
-        return grouped
+
+def grouped(
+    queues: Iterable[MessageQueue], place: Callable[[MessageQueue], Place]
+) -> dict[Place, list[MessageQueue]]:
+    """The queues by their places, in their order."""
+    found: dict[Place, list[MessageQueue]] = defaultdict(list)
+    for queue in queues:
+        found[place(queue)].append(queue)
+    return found
 
 
 def _stats_question(topic: str, broker_name: str) -> Question[dict[MessageQueue, OffsetSpan]]:

@@ -46,6 +46,23 @@ class OrderedConsumer:
     exception in the listener counts as SUSPEND. What was handled but not yet committed when a
     member dies is handled again by the next owner.
 
+    >>> from rmq_ordered.client import ConsumeResult, OrderedProducer
+    >>> seen, done = [], threading.Event()
+    >>> def handle(batch):
+    ...     seen.extend(message.body for message in batch)
+    ...     if len(seen) == 2:
+    ...         done.set()
+    ...     return ConsumeResult.SUCCESS
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("tickets", 1)
+    ...     producer = OrderedProducer(client, "tickets")
+    ...     sent = [producer.send("t1", step) for step in (b"opened", b"closed")]
+    ...     with OrderedConsumer(client, "support", ["tickets"], handle):
+    ...         done.wait(30)
+    ...     seen, client.broker.committed_offset("support", sent[0].queue)
+    True
+    ([b'opened', b'closed'], 2)
+
     Args:
         client: the cluster; one consumer per group and Client.
         group: the consumer group.

@@ -1,7 +1,8 @@
 """The queues that a consumer owns: pulled ahead, handed to the listener in order, committed.
 
-One thread drives all queues (it starts pulls and collects their answers); a bounded number of
-threads runs the listener. A queue has at most one pull on its way and one batch at work.
+One thread for each broker drives the queues there (it starts pulls and collects their answers), so
+that connecting to a broker that is away keeps nobody else waiting; a bounded number of threads runs
+the listener. A queue has at most one pull on its way and one batch at work.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import queue as queues_of_python
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from rmq_ordered.client.batches import ConsumeResult, Listener, MessageBatch, Record, read_records
@@ -47,13 +49,13 @@ _PULL_TIMEOUT_MS: Final = 30_000
 _RETRY_MS: Final = 1_000
 _EMPTY_MS: Final = 20
 _LIMITS: Final = PullLimits(256, 1024 * 1024)
-# The driver looks at its queues at least this often, whatever wakes it in between.
+# A driver looks at its queues at least this often, whatever wakes it in between.
 _STEP_MS: Final = 200
 
 
 @dataclass(slots=True)
 class Owned:
-    """One queue of ours. ``progress`` is shared and guarded; ``pull`` is the driver's alone."""
+    """One queue of ours. ``progress`` is shared and guarded; ``pull`` is its driver's alone."""
 
     subscription: Subscription
     progress: QueueProgress[Record]
@@ -93,21 +95,18 @@ class QueueWork:
     failed: Callable[[RmqOrderedError], None]
     _owned: dict[MessageQueue, Owned] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _wake: threading.Event = field(default_factory=threading.Event)
+    # What wakes the driver of each broker, by broker name.
+    _wakes: dict[str, threading.Event] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
     _tasks: queues_of_python.SimpleQueue[Owned | None] = field(
         default_factory=queues_of_python.SimpleQueue
     )
-    _threads: list[threading.Thread] = field(default_factory=list)
+    _drivers: list[threading.Thread] = field(default_factory=list)
 
     def start(self) -> None:
-        """Start the driver and the listener's threads, all daemons."""
-        targets = [self._drive, *[self._work] * self.settings.threads]
-        for number, target in enumerate(targets):
-            name = f"rmq-ordered {self.group} {'driver' if number == 0 else number}"
-            thread = threading.Thread(target=target, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        """Start the listener's threads; a broker's driver starts with its first queue."""
+        for number in range(self.settings.threads):
+            self._start_thread(str(number + 1), self._work)
 
     def queues(self) -> set[MessageQueue]:
         """Everything owned, also what is being given up."""
@@ -123,7 +122,12 @@ class QueueWork:
         """Begin with a queue whose lease is ours."""
         with self._lock:
             self._owned[queue] = Owned(subscription, QueueProgress(queue, start), start)
-        self._wake.set()
+            wake = self._wakes.get(queue.broker_name)
+            if wake is None:
+                wake = self._wakes[queue.broker_name] = threading.Event()
+                drive = partial(self._drive, queue.broker_name, wake)
+                self._drivers.append(self._start_thread(f"at {queue.broker_name}", drive))
+        wake.set()
         _LOG.info("queue begins queue=%s offset=%s group=%s", queue, start, self.group)
 
     def stop(self, queues: Iterable[MessageQueue]) -> None:
@@ -132,7 +136,7 @@ class QueueWork:
             for queue in queues:
                 if queue in self._owned:
                     self._owned[queue].progress.stop()
-        self._wake.set()
+        self._wake_drivers()
         self.changed()
 
     def move(self, offsets: dict[MessageQueue, int]) -> None:
@@ -164,8 +168,8 @@ class QueueWork:
     def close(self) -> None:
         """End the threads; a listener that still runs is not waited for, its queue stays locked."""
         self._ended.set()
-        self._wake.set()
-        for _ in self._threads:
+        self._wake_drivers()
+        for _ in range(self.settings.threads):
             self._tasks.put(None)
         with self._lock:
             busy = list(self._owned)
@@ -174,7 +178,8 @@ class QueueWork:
                 "the listener still works on %s: they stay locked until their lease ends", busy
             )
             self.keeper.abandon(busy)
-        self._threads[0].join()
+        for driver in self._drivers:
+            driver.join()
         for one in self._owned.values():
             _abandon_pull(one)
 
@@ -253,7 +258,7 @@ class QueueWork:
                 one.progress.refused(now_ms, self.settings.suspend_ms)
             has_stopped = one.progress.phase is Phase.STOPPED
             self._schedule(one)
-        self._wake.set()
+        self._wakes[queue.broker_name].set()
         if has_stopped:
             self.changed()
 
@@ -298,14 +303,28 @@ class QueueWork:
             one.is_scheduled = True
             self._tasks.put(one)
 
-    # The driver
+    # The drivers
 
-    def _drive(self) -> None:
+    def _start_thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        full_name = f"rmq-ordered {self.group} {name}"
+        thread = threading.Thread(target=target, name=full_name, daemon=True)
+        thread.start()
+        return thread
+
+    def _wake_drivers(self) -> None:
+        with self._lock:
+            wakes = list(self._wakes.values())
+        for wake in wakes:
+            wake.set()
+
+    def _drive(self, broker_name: str, wake: threading.Event) -> None:
         while not self._ended.is_set():
-            self._wake.wait(_STEP_MS / 1000)
-            self._wake.clear()
+            wake.wait(_STEP_MS / 1000)
+            wake.clear()
             with self._lock:
-                owned = list(self._owned.values())
+                owned = [
+                    one for queue, one in self._owned.items() if queue.broker_name == broker_name
+                ]
             for one in owned:
                 try:
                     self._step(one)
@@ -346,7 +365,8 @@ class QueueWork:
         filtered = with_filter(request, one.subscription)
         answer = self.client.broker.start(queue, filtered, what, _PULL_TIMEOUT_MS)
         one.pulled_at_ms = self.client.clock.wall_ms()
-        answer.future.add_done_callback(lambda _: self._wake.set())
+        wake = self._wakes[queue.broker_name]
+        answer.future.add_done_callback(lambda _: wake.set())
         return answer
 
     def _take(self, one: Owned, pull: PendingAnswer) -> None:
@@ -364,8 +384,7 @@ class QueueWork:
         if result.status is PullStatus.NO_NEW_MESSAGE:
             one.pull_after_ms = self.client.clock.monotonic_ms() + _EMPTY_MS
             return
-        broker_name, tags = one.progress.queue.broker_name, one.subscription.tags
-        records = read_records(result.body, broker_name, tags)
+        records = read_records(result.body, one.progress.queue, one.subscription.tags)
         with self._lock:
             one.progress.fetched(records, result.next_offset)
 

@@ -14,9 +14,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final, NoReturn
 
-from rmq_ordered.client.broker import BrokerOperations
+from rmq_ordered.client.broker import BrokerOperations, grouped
 from rmq_ordered.client.instances import Predecessor
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
@@ -45,6 +46,19 @@ class LeaseKeeper:
 
     Invariant: ``lease`` and ``ensure_held`` answer only while the table trusts the queue; a loss is
     final until the queue is given back.
+
+    >>> from rmq_ordered.client import Client
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("claims", 1)
+    ...     (queue,) = client.routes.readable("claims")
+    ...     keepers = [
+    ...         LeaseKeeper(client.broker, client.clock, "adjusters", run) for run in ("r-1", "r-2")
+    ...     ]
+    ...     [keeper.try_acquire([queue]) == [queue] for keeper in keepers]
+    ...     keepers[0].release()
+    ...     keepers[1].try_acquire([queue]) == [queue]
+    [True, False]
+    True
 
     Args:
         broker: where to lock.
@@ -302,7 +316,7 @@ class LeaseKeeper:
         if not refused or not self._predecessors:
             return answers, failure
         for predecessor in self._predecessors:
-            for batch in _by_broker(refused):
+            for batch in grouped(refused, attrgetter("broker_name")).values():
                 try:
                     self._broker.unlock(self.group, predecessor.client_id, batch)
                 except RmqOrderedError as error:
@@ -385,11 +399,10 @@ class LeaseKeeper:
 
     def _batches(self, queues: Iterable[MessageQueue]) -> list[tuple[str, list[MessageQueue]]]:
         """Queues that can go into one request: of one broker, locked under one id."""
-        grouped: dict[tuple[str, str], list[MessageQueue]] = {}
-        for queue in queues:
-            client_id = self._ids.get(queue, self._current_id)
-            grouped.setdefault((client_id, queue.broker_name), []).append(queue)
-        return [(client_id, batch) for (client_id, _), batch in grouped.items()]
+        batches = grouped(
+            queues, lambda queue: (self._ids.get(queue, self._current_id), queue.broker_name)
+        )
+        return [(client_id, batch) for (client_id, _), batch in batches.items()]
 
     def _start_renewing(self) -> None:
         if self._thread is None:
@@ -412,13 +425,6 @@ class LeaseKeeper:
                 # Not renewed is not held: trust runs out by itself, and ensure_held says so.
                 _LOG.exception("renewal was refused group=%s client=%s", self.group, self.client_id)
                 pause_ms = _RENEW_RETRY_MS
-
-
-def _by_broker(queues: Iterable[MessageQueue]) -> list[list[MessageQueue]]:
-    grouped: dict[str, list[MessageQueue]] = {}
-    for queue in queues:
-        grouped.setdefault(queue.broker_name, []).append(queue)
-    return list(grouped.values())
 
 
 def _log_waiting(group: str, refused: Sequence[LockAnswer], waited_ms: int) -> None:

@@ -31,6 +31,13 @@ class OrderedProducer:
     is found out before anything else is sent to that queue: nothing is lost, overtaken or stored
     twice, but for the two exceptions of Apache RocketMQ in ``docs/guarantees.md``.
 
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("invoices", 4)
+    ...     producer = OrderedProducer(client, "invoices")
+    ...     written, sent = (producer.send("order-7", step) for step in (b"written", b"sent"))
+    ...     written.queue == sent.queue == producer.queue_of("order-7"), sent.first_offset
+    (True, 1)
+
     Args:
         client: the cluster.
         topic: a topic that exists.

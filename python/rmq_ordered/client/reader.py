@@ -29,7 +29,13 @@ from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.window import PullWindow
 from rmq_ordered.protocol.answers import ensure_success, refusal
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
-from rmq_ordered.protocol.members import FilterKind, Subscription, check_subscription_request
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.members import (
+    ALL_TAGS,
+    FilterKind,
+    Subscription,
+    check_subscription_request,
+)
 from rmq_ordered.protocol.pulls import (
     PULL_CODES,
     PullLimits,
@@ -42,10 +48,10 @@ from rmq_ordered.protocol.pulls import (
 # A group name for reads that belong to no group: pulls need one, but nothing is committed under it.
 ANONYMOUS_GROUP: Final = "rmq-ordered-reader"
 # The tag expression that lets everything through.
-ALL_MESSAGES: Final = "*"
+ALL_MESSAGES: Final = ALL_TAGS
 # What an expression is: tags joined by "||", or a condition over properties.
-TAG_EXPRESSION: Final = "TAG"
-SQL92_EXPRESSION: Final = "SQL92"
+TAG_EXPRESSION: Final = FilterKind.TAG.value
+SQL92_EXPRESSION: Final = FilterKind.SQL92.value
 # What one pull asks for. RocketMQ gives 32 messages at most; the embedded broker gives what was
 # asked for.
 _STOCK_PULL: Final = PullLimits(32, 256 * 1024)
@@ -91,11 +97,15 @@ class ReadPlan:
     expression_type: str = TAG_EXPRESSION
 
     @property
+    def subscription(self) -> Subscription:
+        """What of the topic is wanted."""
+        kind = FilterKind(self.expression_type)
+        return Subscription(self.range.queue.topic, self.expression, kind)
+
+    @property
     def tags(self) -> frozenset[str]:
         """The tags that are wanted; empty if the expression does not choose by tags."""
-        if self.expression_type != TAG_EXPRESSION or self.expression in ("", ALL_MESSAGES):
-            return frozenset()
-        return frozenset(filter(None, map(str.strip, self.expression.split("||"))))
+        return self.subscription.tags
 
     @property
     def is_filtered(self) -> bool:
@@ -104,7 +114,17 @@ class ReadPlan:
 
 
 class QueueReader:
-    """Reads ranges with one client. Not thread-safe: one read at a time."""
+    """Reads ranges with one client. Not thread-safe: one read at a time.
+
+    >>> from rmq_ordered.client import OrderedProducer
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("readings", 1)
+    ...     sent = [OrderedProducer(client, "readings").send("m1", b"%d" % n) for n in range(3)]
+    ...     plan = ReadPlan(QueueRange(sent[0].queue, 1, 3))
+    ...     for rows in QueueReader(client).read(plan):
+    ...         rows.column("offset").to_pylist(), rows.column("value").to_pylist()
+    ([1, 2], [b'1', b'2'])
+    """
 
     def __init__(self, client: Client, decode: DecodeOptions | None = None) -> None:
         self._client = client
@@ -244,9 +264,9 @@ class _Pulls:
         if self._is_filter_known:
             return
         plan = self._plan
-        kind = FilterKind(plan.expression_type)
-        wanted = Subscription(plan.range.queue.topic, plan.expression, kind)
-        request = check_subscription_request(plan.group, plan.group, wanted, version_ms=0)
+        request = check_subscription_request(
+            plan.group, plan.group, plan.subscription, version_ms=0
+        )
         what = f"the check of the {plan.expression_type} filter {plan.expression!r}"
         timeout_ms = self._client.request_timeout_ms
         answer = self._client.broker.start(plan.range.queue, request, what, timeout_ms)
@@ -254,11 +274,12 @@ class _Pulls:
         self._is_filter_known = True
 
     def _fill(self) -> None:
-        while (pull := self.window.next_pull()) is not None:
-            offset, count = pull
-            self._pending.append(self._start(offset, count))
+        requests = [self._request(*pull) for pull in self.window.next_pulls()]
+        if requests:
+            queue, timeout_ms = self._plan.range.queue, self._client.request_timeout_ms
+            self._pending += self._client.broker.start_many(queue, requests, timeout_ms)
 
-    def _start(self, offset: int, count: int) -> PendingAnswer:
+    def _request(self, offset: int, count: int) -> tuple[RemotingCommand, str]:
         lease = self._plan.lease
         request = pull_request(
             self._plan.range.queue,
@@ -269,10 +290,7 @@ class _Pulls:
             expression_type=self._plan.expression_type,
             lease_epoch=lease.epoch if lease else None,
         )
-        what = f"a pull of {self._plan.range.queue} at {offset}"
-        return self._client.broker.start(
-            self._plan.range.queue, request, what, self._client.request_timeout_ms
-        )
+        return request, f"a pull of {self._plan.range.queue} at {offset}"
 
     def _outcome(self, answer: PendingAnswer) -> PullResult:
         response = answer.result()

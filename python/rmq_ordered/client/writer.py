@@ -37,6 +37,20 @@ class OrderedWriter:
 
     Made by ``OrderedProducer.writer``. Not thread-safe. Leaving the ``with`` block without
     ``finish`` gives up what has not been sent; what landed is a prefix of each queue's rows.
+
+    A stream that is written again adds only what is missing:
+
+    >>> from rmq_ordered.client import OrderedProducer
+    >>> rows = pa.RecordBatch.from_pydict({"key": ["a", "a"], "value": [b"opened", b"closed"]})
+    >>> with Client("127.0.0.1:9876") as client:
+    ...     client.broker.create_topic("ledger", 1)
+    ...     producer = OrderedProducer(client, "ledger")
+    ...     for attempt in ("first", "second"):
+    ...         with producer.writer(SendStream("nightly", batch=7, partition=0)) as writer:
+    ...             writer.write(rows)
+    ...             receipts = writer.finish()
+    ...     client.broker.max_offset(producer.queues[0])
+    2
     """
 
     def __init__(

@@ -19,6 +19,7 @@ from rmq_ordered.columnar.bodies import Damage, body_column, verify_checksums
 from rmq_ordered.columnar.boundaries import split_records
 from rmq_ordered.columnar.fields import read_fields
 from rmq_ordered.columnar.ids import message_id_column
+from rmq_ordered.columnar.origin import ensure_origin
 from rmq_ordered.columnar.properties import parse_properties
 from rmq_ordered.columnar.ranges import ensure_offsets_rise
 from rmq_ordered.columnar.schema import (
@@ -59,6 +60,7 @@ class DecodeOptions:
         key_from: The property that becomes ``key``.
         include_properties: Add the map of all properties.
         verify_crc: Check each stored body against its record's CRC.
+        verify_origin: Check that each record is of the topic and queue that was asked for.
         tag_filter: Keep only messages with one of these tags, as Java's clients do after the
             broker's filter, which compares hashes. ``None`` or an empty set keeps all.
         columns: Of ``MESSAGE_COLUMNS``, only these and ``offset``; ``None`` means all. Where no
@@ -71,6 +73,7 @@ class DecodeOptions:
     key_from: str = PROPERTY_SHARDING_KEY
     include_properties: bool = False
     verify_crc: bool = True
+    verify_origin: bool = True
     tag_filter: frozenset[str] | None = None
     columns: frozenset[str] | None = None
     collect_errors: bool = False
@@ -104,11 +107,11 @@ def decode_pull_body(
 ) -> pa.RecordBatch:
     """Decodes the records of one queue into a batch of ``options.schema``.
 
-    Topic, broker and queue are those that were asked for, not those in the records, as in Java's
-    clients. A timestamp that microseconds cannot express is null: producers write what they like.
+    A timestamp that microseconds cannot express is null: producers write what they like.
 
     Raises:
-        RemoteProtocolError: a record is malformed or fails its checksum; nothing is returned.
+        RemoteProtocolError: a record is malformed, fails its checksum or is of another queue;
+            nothing is returned.
         QueueGap: queue offsets repeat, go back or are negative.
     """
     records = split_records(body, queue)
@@ -120,6 +123,8 @@ def decode_pull_body(
         unfolded = unfold_batches(records, fields, verify_crc=options.verify_crc)
         records = split_records(unfolded, queue)
         fields = read_fields(records)
+    if options.verify_origin:
+        ensure_origin(records, fields)
     ensure_offsets_rise(fields.queue_offsets, queue)
     damage = Damage(records, is_collected=options.collect_errors)
     if options.verify_crc:

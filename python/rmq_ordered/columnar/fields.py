@@ -52,6 +52,7 @@ _V6_HOST_BYTES: Final = 20
 class Fields:
     """One value per record. A body ends at ``body_ends``, properties end with their record."""
 
+    queue_ids: Integers
     queue_offsets: Integers
     commit_log_offsets: Integers
     sys_flags: Integers
@@ -63,6 +64,8 @@ class Fields:
     reconsume_times: npt.NDArray[np.int32]
     body_starts: Integers
     body_ends: Integers
+    topic_starts: Integers
+    topic_ends: Integers
     properties_starts: Integers
 
 
@@ -86,7 +89,9 @@ def read_fields(records: Records) -> Fields:
     body_starts = after_hosts_at + _AFTER_HOSTS.itemsize
     body_lengths = after_hosts["body_length"].astype(np.int64)
     body_ends = _find_body_ends(records, body_starts, body_lengths, is_v2)
+    topic_starts, topic_ends = _find_topics(records, body_ends, is_v2)
     return Fields(
+        queue_ids=head["queue_id"].astype(np.int64),
         queue_offsets=head["queue_offset"].astype(np.int64),
         commit_log_offsets=head["commit_log_offset"].astype(np.int64),
         sys_flags=sys_flags,
@@ -98,7 +103,9 @@ def read_fields(records: Records) -> Fields:
         reconsume_times=after_hosts["reconsume_times"].astype(np.int32),
         body_starts=body_starts,
         body_ends=body_ends,
-        properties_starts=_find_properties(records, body_ends, is_v2),
+        topic_starts=topic_starts,
+        topic_ends=topic_ends,
+        properties_starts=_find_properties(records, topic_ends),
     )
 
 
@@ -139,21 +146,27 @@ def _find_body_ends(
     return body_starts + lengths
 
 
-def _find_properties(records: Records, topic_length_at: Integers, is_v2: Flags) -> Integers:
-    """Where properties begin; they must end with the record."""
-    octets, ends = records.octets, records.ends
+def _find_topics(
+    records: Records, topic_length_at: Integers, is_v2: Flags
+) -> tuple[Integers, Integers]:
+    octets = records.octets
     topic_lengths = octets[topic_length_at].view(np.int8).astype(np.int64)
     if is_v2.any():
         topic_lengths[is_v2] = gather_fixed(octets, topic_length_at[is_v2], _I16)
     topic_starts = topic_length_at + 1 + is_v2
-    most = ends - topic_starts - _I16.itemsize
+    most = records.ends - topic_starts - _I16.itemsize
     records.ensure(
         (topic_lengths >= 0) & (topic_lengths <= most),
         "a topic that fits its record",
         lambda row: f"topicLen {topic_lengths[row]} where 0 to {most[row]} fit",
     )
-    length_at = topic_starts + topic_lengths
-    lengths = gather_fixed(octets, length_at, _I16)
+    return topic_starts, topic_starts + topic_lengths
+
+
+def _find_properties(records: Records, length_at: Integers) -> Integers:
+    """Where properties begin; they must end with the record."""
+    ends = records.ends
+    lengths = gather_fixed(records.octets, length_at, _I16)
     starts = length_at + _I16.itemsize
     records.ensure(
         starts + lengths == ends,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
@@ -100,6 +100,14 @@ class PendingAnswer:
         self.channel.forget(self.opaque)
 
 
+class Outgoing(NamedTuple):
+    """A request to be sent: what it is, in words for errors, and how to send it elsewhere."""
+
+    command: RemotingCommand
+    what: str
+    repeat: Repeat | None = None
+
+
 class Channel:
     """Thread-safe. The reader thread is a daemon and ends with the connection."""
 
@@ -145,16 +153,25 @@ class Channel:
         self, command: RemotingCommand, what: str, timeout_ms: int, repeat: Repeat | None = None
     ) -> PendingAnswer:
         """Send a request and return at once."""
+        (pending,) = self.start_many([Outgoing(command, what, repeat)], timeout_ms)
+        return pending
+
+    def start_many(self, requests: Sequence[Outgoing], timeout_ms: int) -> list[PendingAnswer]:
+        """Send one request or more in one go and return at once."""
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
-        future: Future[RemotingCommand] = Future()
+        started: list[PendingAnswer] = []
         with self._send_lock:
             with self._lock:
-                self._ensure_open(what)
-                opaque, data = self._connection.send_request(command)
-                self._waiting[opaque] = future
-            _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
-            self._send(data, what)
-        return PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future, repeat)
+                self._ensure_open(requests[0].what)
+                sent = self._connection.send_requests([one.command for one in requests])
+                for (_, what, repeat), (opaque, _) in zip(requests, sent, strict=True):
+                    future = self._waiting[opaque] = Future()
+                    started.append(
+                        PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future, repeat)
+                    )
+                    _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
+            self._send(b"".join(data for _, data in sent), requests[0].what)
+        return started
 
     def call(self, command: RemotingCommand, what: str, timeout_ms: int) -> RemotingCommand:
         """Send a request and wait for its answer."""

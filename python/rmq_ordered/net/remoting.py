@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
-from rmq_ordered.net.channel import Channel, OnRequest, PendingAnswer, ignore_request
+from rmq_ordered.net.channel import Channel, OnRequest, Outgoing, PendingAnswer, ignore_request
 from rmq_ordered.net.transport import Connect, connect_tcp
 from rmq_ordered.protocol.command import RemotingCommand
 
@@ -49,13 +49,15 @@ class Remoting:
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
     ) -> PendingAnswer:
         """Send a request and return at once."""
-        prepared = self._prepare(command)
+        (pending,) = self.start_many(address, [(command, what)], timeout_ms)
+        return pending
 
-        def repeat(left_ms: int) -> PendingAnswer:
-            _LOG.debug("= told to go away by=%s, sending %s again", address, what)
-            return self._channel(address, what).start(prepared, what, left_ms)
-
-        return self._channel(address, what).start(prepared, what, timeout_ms, repeat)
+    def start_many(
+        self, address: str, requests: Sequence[tuple[RemotingCommand, str]], timeout_ms: int
+    ) -> list[PendingAnswer]:
+        """Send some requests, each with its name in errors, in one go; returns at once."""
+        outgoing = [self._outgoing(address, command, what) for command, what in requests]
+        return self._channel(address, outgoing[0].what).start_many(outgoing, timeout_ms)
 
     def call(
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
@@ -71,6 +73,15 @@ class Remoting:
             self._channels, self._retired = {}, []
         for channel in channels:
             channel.close()
+
+    def _outgoing(self, address: str, command: RemotingCommand, what: str) -> Outgoing:
+        prepared = self._prepare(command)
+
+        def repeat(left_ms: int) -> PendingAnswer:
+            _LOG.debug("= told to go away by=%s, sending %s again", address, what)
+            return self._channel(address, what).start(prepared, what, left_ms)
+
+        return Outgoing(prepared, what, repeat)
 
     def _channel(self, address: str, what: str) -> Channel:
         """The open channel to an address; a lock per address makes only one, and others go on."""

@@ -36,6 +36,9 @@ _LANGUAGES: Final = (
     "OMS", "RUST", "NODE_JS",
 )  # fmt: skip
 _FIXED: Final = struct.Struct(">hbhii")
+# Made once: a pull of a few messages costs little more than its header.
+_to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_from_json: Final = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +85,11 @@ class RemotingCommand:
             ) from None
 
 
-def encode_command(command: RemotingCommand) -> bytes:
-    """The whole frame of a command, length word included."""
+def encode_command(command: RemotingCommand, opaque: int | None = None) -> bytes:
+    """The whole frame of a command, length word included; ``opaque`` replaces the command's own."""
     encode = _encode_json if command.codec is HeaderCodec.JSON else _encode_binary
-    return encode_frame(Frame(command.codec, encode(command), command.body))
+    header = encode(command, command.opaque if opaque is None else opaque)
+    return encode_frame(Frame(command.codec, header, command.body))
 
 
 def decode_command(frame: Frame) -> RemotingCommand:
@@ -94,27 +98,26 @@ def decode_command(frame: Frame) -> RemotingCommand:
     return decode(frame)
 
 
-def _encode_json(command: RemotingCommand) -> bytes:
+def _encode_json(command: RemotingCommand, opaque: int) -> bytes:
     header: dict[str, Any] = {"code": command.code}
     if command.ext_fields is not None:
         header["extFields"] = dict(command.ext_fields)
     header["flag"] = command.flag
     header["language"] = command.language
-    header["opaque"] = command.opaque
+    header["opaque"] = opaque
     if command.remark is not None:
         header["remark"] = command.remark
     header["serializeTypeCurrentRPC"] = "JSON"
     header["version"] = command.version
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
     try:
-        return text.encode()
+        return _to_json(header).encode()
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"a header field is not valid Unicode text: {error}") from error
 
 
 def _decode_json(frame: Frame) -> RemotingCommand:
     try:
-        header = json.loads(frame.header)
+        header = _from_json(frame.header.decode(errors="surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise RemoteProtocolError(f"a frame's JSON header cannot be read: {error}") from error
     if not isinstance(header, dict):
@@ -127,7 +130,7 @@ def _decode_json(frame: Frame) -> RemotingCommand:
         code=_header_int(header, "code"),
         opaque=_header_int(header, "opaque"),
         flag=_header_int(header, "flag"),
-        ext_fields=None if ext is None else {k: _text(v) for k, v in ext.items() if v is not None},
+        ext_fields=None if ext is None else _texts(ext),
         body=frame.body,
         remark=None if remark is None else str(remark),
         language=str(header.get("language") or "JAVA"),
@@ -138,6 +141,8 @@ def _decode_json(frame: Frame) -> RemotingCommand:
 
 def _header_int(header: Mapping[str, Any], name: str) -> int:
     value = header.get(name, 0)
+    if type(value) is int:
+        return value
     # bool is an int in Python, but never one on the wire.
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise RemoteProtocolError(
@@ -151,14 +156,16 @@ def _header_int(header: Mapping[str, Any], name: str) -> int:
         ) from None
 
 
-def _text(value: Any) -> str:
+def _texts(ext: Mapping[str, Any]) -> dict[str, str]:
     """Ext fields are strings by contract; bare numbers and booleans are taken as Java does."""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value)
+    return {
+        name: value if type(value) is str else json.dumps(value)
+        for name, value in ext.items()
+        if value is not None
+    }
 
 
-def _encode_binary(command: RemotingCommand) -> bytes:
+def _encode_binary(command: RemotingCommand, opaque: int) -> bytes:
     try:
         entries = b"".join(
             _prefixed(name, ">h") + _prefixed(value, ">i")
@@ -169,7 +176,7 @@ def _encode_binary(command: RemotingCommand) -> bytes:
             command.code,
             _LANGUAGES.index(command.language),
             command.version,
-            command.opaque,
+            opaque,
             command.flag,
         )
     except (struct.error, ValueError) as error:

@@ -6,6 +6,7 @@ are the business of those who wait. Not thread-safe: the owner serialises calls.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -62,11 +63,18 @@ class RemotingConnection:
 
     def send_request(self, command: RemotingCommand) -> tuple[int, bytes]:
         """Register a request; returns its opaque id and the bytes to send."""
+        (sent,) = self.send_requests([command])
+        return sent
+
+    def send_requests(self, commands: Iterable[RemotingCommand]) -> list[tuple[int, bytes]]:
+        """The same for some requests: all are registered, or none if one cannot be encoded."""
         self._ensure_open()
-        opaque = self._take_opaque()
-        data = encode_command(replace(command, opaque=opaque))
-        self._in_flight.add(opaque)
-        return opaque, data
+        sent: list[tuple[int, bytes]] = []
+        for command in commands:
+            opaque = self._take_opaque()
+            sent.append((opaque, encode_command(command, opaque)))
+        self._in_flight.update(opaque for opaque, _ in sent)
+        return sent
 
     def send_one_way(self, command: RemotingCommand) -> bytes:
         """The bytes of a request that gets no answer."""

@@ -5,43 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.protocol.bodies import decode_object, encode_json, texts
+from rmq_ordered.protocol.bodies import decode_object, texts
 from rmq_ordered.protocol.codes import RequestCode
 from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.members import StartPoint, Subscription, heartbeat
 
 
 def heartbeat_request(
     client_id: str, group: str, topics: Iterable[str], *, version_ms: int
 ) -> RemotingCommand:
     """Register a client as a member of a group; creates the group and its retry topic."""
-    subscriptions = [
-        {
-            "classFilterMode": False,
-            "codeSet": [],
-            "expressionType": "TAG",
-            "subString": "*",
-            "subVersion": version_ms,
-            "tagsSet": [],
-            "topic": topic,
-        }
-        for topic in sorted(topics)
-    ]
-    consumer = {
-        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
-        "consumeType": "CONSUME_ACTIVELY",
-        "groupName": group,
-        "messageModel": "CLUSTERING",
-        "subscriptionDataSet": subscriptions,
-        "unitMode": False,
-    }
-    body = {
-        "clientID": client_id,
-        "consumerDataSet": [consumer],
-        "heartbeatFingerprint": 0,
-        "producerDataSet": [],
-        "withoutSub": False,
-    }
-    return RemotingCommand(RequestCode.HEART_BEAT, ext_fields={}, body=encode_json(body))
+    subscriptions = [Subscription(topic).to_json(version_ms) for topic in sorted(topics)]
+    return heartbeat(client_id, group, "CONSUME_ACTIVELY", StartPoint.FIRST, subscriptions)
 
 
 def unregister_request(client_id: str, group: str) -> RemotingCommand:

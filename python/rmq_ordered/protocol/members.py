@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -82,12 +82,24 @@ def member_heartbeat_request(
     version_ms: int,
 ) -> RemotingCommand:
     """Say "I am a push consumer of this group", as Java's clients do every 30 s."""
+    data = [one.to_json(version_ms) for one in subscriptions]
+    return heartbeat(client_id, group, "CONSUME_PASSIVELY", start, data)
+
+
+def heartbeat(
+    client_id: str,
+    group: str,
+    consume_type: str,
+    start: StartPoint,
+    subscriptions: Sequence[Mapping[str, Any]],
+) -> RemotingCommand:
+    """HEART_BEAT of one consumer; ``subscriptions`` are RocketMQ's ``SubscriptionData``."""
     consumer = {
         "consumeFromWhere": start.value,
-        "consumeType": "CONSUME_PASSIVELY",
+        "consumeType": consume_type,
         "groupName": group,
         "messageModel": "CLUSTERING",
-        "subscriptionDataSet": [one.to_json(version_ms) for one in subscriptions],
+        "subscriptionDataSet": subscriptions,
         "unitMode": False,
     }
     body = {

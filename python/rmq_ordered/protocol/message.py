@@ -80,6 +80,7 @@ _QUEUE_ID_AT: Final = 12
 _QUEUE_OFFSET_AT: Final = 20
 _BATCH_HEAD: Final = struct.Struct(">iiiii")
 _MIN_INNER_BYTES: Final = 22
+_LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 _MAX_I64: Final = 2**63 - 1
 _MAX_V1_TOPIC_BYTES: Final = 127
 
@@ -293,6 +294,26 @@ def encode_batch(messages: Sequence[OutgoingMessage]) -> bytes:
 def offset_message_id(store_host: str, commit_log_offset: int) -> str:
     """The id a broker gives to a message: where it lies, in hexadecimal."""
     return (_encode_host(store_host) + _I64.pack(commit_log_offset)).hex().upper()
+
+
+def keeps_origin(queue: MessageQueue) -> bool:
+    """Whether records that are pulled from a queue carry its topic and its id.
+
+    Not those of light queues (LMQ): they are views of other topics' records. Java's clients write
+    the queue that they asked for into every message and never look.
+    """
+    return not queue.topic.startswith(_LIGHT_QUEUE_PREFIX)
+
+
+def ensure_origin(message: Message, queue: MessageQueue) -> None:
+    """Raise RemoteProtocolError for a record that came from another queue than was asked for."""
+    found = message.queue
+    if keeps_origin(queue) and (found.topic, found.queue_id) != (queue.topic, queue.queue_id):
+        raise RemoteProtocolError(
+            f"{queue}: the message at queue offset {message.queue_offset} is malformed: expected "
+            f"topic {queue.topic!r}, queue {queue.queue_id}, as was asked for, found topic "
+            f"{found.topic!r}, queue {found.queue_id}"
+        )
 
 
 def malformed(

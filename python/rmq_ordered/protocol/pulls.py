@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.protocol.codes import PullFlag, RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
@@ -23,6 +24,8 @@ class PullStatus(Enum):
 PULL_CODES: Final = frozenset(status.value for status in PullStatus)
 # Looked up for every answer: faster than calling the enumerations.
 _STATUSES: Final = {int(status.value): status for status in PullStatus}
+_IMMEDIATE: Final = str(int(PullFlag.SUBSCRIPTION))
+_PATIENT: Final = str(int(PullFlag.SUBSCRIPTION | PullFlag.SUSPEND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,6 @@ def pull_request(
     lease_epoch: int | None = None,
 ) -> RemotingCommand:
     """PULL_MESSAGE with the subscription inside, so that no heartbeat is needed."""
-    flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms > 0 else PullFlag(0))
     fields = {
         "bname": queue.broker_name,
         "commitOffset": "0",
@@ -69,7 +71,7 @@ def pull_request(
         "subVersion": "0",
         "subscription": expression,
         "suspendTimeoutMillis": str(suspend_ms),
-        "sysFlag": str(int(flags)),
+        "sysFlag": _PATIENT if suspend_ms > 0 else _IMMEDIATE,
         "topic": queue.topic,
     }
     if lease_epoch is not None:
@@ -78,7 +80,18 @@ def pull_request(
 
 
 def parse_pull(response: RemotingCommand) -> PullResult:
-    """The outcome in a response whose code is one of PULL_CODES."""
+    """The outcome in a response whose code is one of PULL_CODES.
+
+    Raises:
+        RemoteProtocolError: a field is missing, or the queue is a static topic's that has moved:
+            the offsets in its records are those of another queue.
+    """
+    shift = (response.ext_fields or {}).get("offsetDelta", "0")
+    if shift != "0":
+        raise RemoteProtocolError(
+            f"the offsets of a static topic's queue are shifted by {shift}, expected 0: static "
+            "topics whose queues have moved between brokers cannot be read; use an ordinary topic"
+        )
     return PullResult(
         status=_STATUSES[response.code],
         next_offset=response.ext_int("nextBeginOffset"),

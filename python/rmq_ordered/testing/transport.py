@@ -21,12 +21,13 @@ class ScriptedTransport:
 
     What the client sends is cut into commands, kept in ``sent`` and handed to ``on_command`` in the
     sending thread, before ``send_all`` returns: what the peer does about a request is done when the
-    request is sent.
+    request is sent. ``send_count`` tells in how many sends it came.
     """
 
     def __init__(self, address: str, on_command: OnCommand = stay_silent) -> None:
         self.address = address
         self.sent: list[RemotingCommand] = []
+        self.send_count = 0
         self._on_command = on_command
         self._decoder = FrameDecoder()
         self._changed = threading.Condition()
@@ -48,6 +49,7 @@ class ScriptedTransport:
                 return
             commands = [decode_command(frame) for frame in self._decoder.receive_data(data)]
             self.sent += commands
+            self.send_count += 1
         for command in commands:
             self._on_command(self, command)
 

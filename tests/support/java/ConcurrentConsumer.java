@@ -17,6 +17,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 public final class ConcurrentConsumer implements MessageListenerConcurrently {
     /** One second, the shortest there is. */
     private static final int RETRY_DELAY_LEVEL = 1;
+    private static final long SHUTDOWN_MILLIS = 10_000;
 
     private final Receipts receipts;
     private final Refusals refusals;
@@ -34,6 +35,8 @@ public final class ConcurrentConsumer implements MessageListenerConcurrently {
         Consumers.configure(consumer, arguments);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes((int) arguments.number("max-reconsume-times", -1));
+        // A call of the listener that has not returned yet: its offset belongs to what is committed at the end.
+        consumer.setAwaitTerminationMillisWhenShutdown(SHUTDOWN_MILLIS);
         if (arguments.flag("server-rebalance")) {
             Dialect.letBrokerRebalance(consumer);
         }

@@ -37,7 +37,9 @@ public final class LitePull {
             consumer.start();
         }
         Receipts.printStarted(consumer.buildMQClientId());
-        // Not before something was read: a seek does not stop a pull that is under way with the old offset.
+        // Not right after assign, whatever the broker: a pull task that runs already may take the new offset out of the
+        // table (nextPullOffset), then find itself cancelled by the same seek and return. Its successor pulls from the
+        // group's offset, as if nobody had sought.
         long untilSeek = arguments.number("seek-after", Long.MAX_VALUE);
         while (!receipts.isEnough()) {
             for (MessageExt message : consumer.poll(POLL_MILLIS)) {

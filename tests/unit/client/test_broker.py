@@ -1,7 +1,5 @@
 """Single questions to brokers: what is asked where, what is repeated, what each refusal means."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmq_ordered.client import Client
@@ -28,12 +26,6 @@ def cluster() -> ClusterDouble:
     for broker in cluster.brokers:
         broker.add_topic("orders", 2)
     return cluster
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from rmq_ordered.client import Client, ConsumeResult, ConsumerSettings, LeaseKee
 from rmq_ordered.client.consuming import QueueWork
 from rmq_ordered.errors import OffsetOutOfRange, RmqOrderedError
 from rmq_ordered.net.system import SystemClock
+from rmq_ordered.net.transport import Transport
 from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import Subscription
@@ -22,21 +23,24 @@ SOON_S = 10
 class Rig:
     """One queue with five messages, its lease, and everything that the listener was given."""
 
-    def __init__(self) -> None:
-        self.cluster = ClusterDouble(features=frozenset({FEATURE_LEASE_EPOCH}))
+    def __init__(self, brokers: int = 1) -> None:
+        self.cluster = ClusterDouble(brokers=brokers, features=frozenset({FEATURE_LEASE_EPOCH}))
         self.broker = self.cluster.brokers[0]
         (self.queue,) = self.broker.add_topic("orders", 1)
         self.broker.fill(self.queue, 5)
         # Real time for the client's threads; the broker's stands still, so that no lock expires.
-        self.client = Client(
-            self.cluster.name_servers, clock=SystemClock(), connect=self.cluster.network.connect
-        )
+        self.client = Client(self.cluster.name_servers, clock=SystemClock(), connect=self.connect)
+        self.before_connect: Callable[[str], None] = lambda address: None
         self.keeper = LeaseKeeper(self.client.broker, self.client.clock, "billing", "me#1")
         self.keeper.acquire([self.queue], 0)
         self.handled: list[tuple[int, int]] = []
         self.failures: list[RmqOrderedError] = []
         self.answer: Callable[[MessageBatch], ConsumeResult] = lambda batch: ConsumeResult.SUCCESS
         self.works: list[QueueWork] = []
+
+    def connect(self, address: str, /) -> Transport:
+        self.before_connect(address)
+        return self.cluster.network.connect(address)
 
     def begin(self, start: int = 0, **settings: object) -> QueueWork:
         chosen = ConsumerSettings(threads=2, suspend_ms=1, **settings)  # type: ignore[arg-type]
@@ -242,6 +246,35 @@ def test_a_queue_that_an_operator_moves_goes_on_from_there(rig: Rig) -> None:
     work.move({rig.queue: 2})
     rig.finish(work)
     assert rig.committed() == 2
+
+
+def test_connecting_to_a_broker_that_is_away_delays_no_pull_of_another() -> None:
+    rig = Rig(brokers=2)
+    away = rig.cluster.brokers[1]
+    (queue,) = away.add_topic("orders", 1)
+    rig.client.routes.forget("orders")
+    # Set at the end: whatever is waited for must come while the other broker is connected to.
+    is_tried, is_back = threading.Event(), threading.Event()
+
+    def wait_for_the_network(address: str) -> None:
+        if address == away.address:
+            is_tried.set()
+            is_back.wait(6 * SOON_S)
+
+    try:
+        rig.keeper.acquire([queue], 0)
+        rig.before_connect = wait_for_the_network
+        rig.cluster.network.take_down(away.address)
+        work = rig.begin()
+        work.add(queue, Subscription("orders"), 0)
+        assert is_tried.wait(SOON_S)
+        rig.wait_for(5)
+        rig.broker.fill(rig.queue, 20)
+        rig.wait_for(25)
+    finally:
+        is_back.set()
+        rig.cluster.network.bring_up(away.address)
+        rig.close()
 
 
 def test_what_is_described_is_what_mqadmin_prints(rig: Rig) -> None:

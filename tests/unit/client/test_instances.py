@@ -1,7 +1,7 @@
 """The runs of an instance: who came before, and who is certainly gone."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,12 +16,6 @@ NewRun = Callable[[str], InstanceRun]
 @pytest.fixture
 def cluster() -> ClusterDouble:
     return ClusterDouble()
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 @pytest.fixture

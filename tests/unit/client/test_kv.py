@@ -1,7 +1,5 @@
 """Texts kept by name servers: written to all, read from all, one is enough."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmq_ordered.client import Client
@@ -17,12 +15,6 @@ def cluster() -> ClusterDouble:
     cluster = ClusterDouble(name_servers=[ONE, TWO])
     cluster.network.listen(TWO, NameServerDouble(cluster.brokers).serve)
     return cluster
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 def test_what_was_stored_is_listed_until_it_is_deleted(client: Client) -> None:

@@ -1,7 +1,5 @@
 """Many questions at once: all sent before the first answer, repeated only where that is safe."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmq_ordered.client import Client
@@ -32,12 +30,6 @@ def cluster() -> ClusterDouble:
         (queue,) = broker.add_topic("orders", 1)
         broker.fill(queue, number + 1)
     return cluster
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 @pytest.fixture

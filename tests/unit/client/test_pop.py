@@ -1,7 +1,5 @@
 """Popping from a broker that plays along."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmq_ordered.client import Client, PopConsumer
@@ -48,12 +46,6 @@ def brokers(cluster: ClusterDouble) -> list[PoppingBroker]:
     for double, broker in zip(cluster.brokers, popping, strict=True):
         cluster.network.listen(double.address, broker.serve)
     return popping
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 def test_brokers_are_popped_in_turn(client: Client, brokers: list[PoppingBroker]) -> None:

@@ -1,7 +1,5 @@
 """Ordered sends against a broker that refuses, falls silent and hangs up: order always survives."""
 
-from collections.abc import Iterator
-
 import pytest
 from tests.support.waiting import wait_until
 
@@ -48,12 +46,6 @@ def cluster() -> ClusterDouble:
 @pytest.fixture
 def broker(cluster: ClusterDouble) -> BrokerDouble:
     return cluster.brokers[0]
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 @pytest.fixture

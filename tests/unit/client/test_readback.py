@@ -1,6 +1,5 @@
 """Reading a queue back: the last row of a stream, whatever else lies there."""
 
-from collections.abc import Iterator
 from itertools import repeat
 
 import pytest
@@ -32,12 +31,6 @@ def broker(cluster: ClusterDouble) -> BrokerDouble:
 def queue(broker: BrokerDouble) -> MessageQueue:
     (queue,) = broker.add_topic("orders", 1)
     return queue
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 def append(broker: BrokerDouble, queue: MessageQueue, *properties: dict[str, str]) -> None:

@@ -55,12 +55,6 @@ def queue(broker: BrokerDouble) -> MessageQueue:
     return queue
 
 
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
-
-
 def read(client: Client, queue: MessageQueue, start: int, end: int, **plan: object) -> list[int]:
     """The queue offsets read, after checking that each row has its own body."""
     offsets: list[int] = []
@@ -112,6 +106,16 @@ def test_pulls_are_pipelined_and_never_ask_beyond_the_range(
         (r.ext_int("queueOffset"), r.ext_int("maxMsgNums")) for r in cluster.network.requests(PULL)
     ]
     assert asked == [(0, 32), (32, 32), (64, 32), (96, 4)]
+
+
+def test_pulls_that_may_be_sent_together_go_in_one_send(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    assert read(client, queue, 0, 500) == list(range(500))
+    (stream,) = [one for one in cluster.network.transports if any(c.code == PULL for c in one.sent)]
+    pulls = [command for command in stream.sent if command.code == PULL]
+    assert len(pulls) == 16
+    assert stream.send_count - (len(stream.sent) - len(pulls)) < len(pulls) / 2
 
 
 RED = {"expression": "colour = 'red'", "expression_type": "SQL92"}

@@ -1,7 +1,5 @@
 """Routes: fail-over between name servers, a memory of 30 s, and what it forgets."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmq_ordered.client import Client
@@ -35,12 +33,6 @@ def cluster() -> ClusterDouble:
     for broker in cluster.brokers:
         broker.add_topic("orders", 2)
     return cluster
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 def asked(cluster: ClusterDouble) -> list[str]:

@@ -1,7 +1,5 @@
 """One queue's sends: what is waited for, what is given up, and why."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -24,12 +22,6 @@ def cluster() -> ClusterDouble:
     for broker in cluster.brokers:
         broker.add_topic("orders", 2)
     return cluster
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 @pytest.fixture

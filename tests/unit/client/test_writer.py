@@ -1,6 +1,5 @@
 """Columns to queues: routing, bounded memory, replays, and what a replay may not do."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -30,12 +29,6 @@ def cluster(request: pytest.FixtureRequest) -> ClusterDouble:
     for broker in cluster.brokers:
         broker.add_topic("orders", 2)
     return cluster
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 def producer(client: Client, **settings: Any) -> OrderedProducer:

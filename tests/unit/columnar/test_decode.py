@@ -23,8 +23,9 @@ def millis(batch: pa.RecordBatch, column: str) -> list[int | None]:
 @pytest.mark.parametrize("case", golden("messages.json"), ids=lambda case: case["name"])
 def test_golden_records_become_rows(case: dict[str, Any]) -> None:
     stored = case["message"]
+    queue = MessageQueue(stored["topic"], "broker-a", stored["queueId"])
     batch = decode_pull_body(
-        bytes.fromhex(case["hex"]), QUEUE, DecodeOptions(include_properties=True)
+        bytes.fromhex(case["hex"]), queue, DecodeOptions(include_properties=True)
     )
     batch.validate(full=True)
     (row,) = batch.drop_columns(["timestamp", "born_timestamp"]).to_pylist()
@@ -42,8 +43,9 @@ def test_golden_records_become_rows(case: dict[str, Any]) -> None:
 
 def test_a_pull_captured_from_rocketmq_becomes_the_rows_that_java_sees() -> None:
     java = CAPTURE["messages"]
+    queue = MessageQueue(java[0]["topic"], "broker-a", java[0]["queueId"])
     batch = decode_pull_body(
-        bytes.fromhex(CAPTURE["bodyHex"]), QUEUE, DecodeOptions(include_properties=True)
+        bytes.fromhex(CAPTURE["bodyHex"]), queue, DecodeOptions(include_properties=True)
     )
     batch.validate(full=True)
     columns = batch.to_pydict()
@@ -60,7 +62,7 @@ def test_a_pull_captured_from_rocketmq_becomes_the_rows_that_java_sees() -> None
 
 def test_topic_broker_and_queue_are_those_that_were_asked_for() -> None:
     asked = MessageQueue("%RETRY%标", "b-z", 9)
-    batch = decode_pull_body(records(*rising(2)), asked)
+    batch = decode_pull_body(records(*rising(2, queue=asked)), asked)
     assert batch.column("topic").to_pylist() == ["%RETRY%标"] * 2
     assert batch.column("broker").to_pylist() == ["b-z"] * 2
     assert batch.column("queue").to_pylist() == [9, 9]

@@ -75,3 +75,10 @@ def test_an_outcome_without_an_offset_is_a_remote_protocol_error(missing: str) -
     fields = {name: value for name, value in OFFSETS.items() if name != missing}
     with pytest.raises(RemoteProtocolError, match=f"'{missing}'"):
         parse_pull(RemotingCommand(0, ext_fields=fields))
+
+
+def test_a_queue_of_a_static_topic_that_has_moved_is_refused() -> None:
+    unmoved = parse_pull(RemotingCommand(0, ext_fields=OFFSETS | {"offsetDelta": "0"}))
+    assert unmoved == parse_pull(RemotingCommand(0, ext_fields=OFFSETS))
+    with pytest.raises(RemoteProtocolError, match="shifted by 40"):
+        parse_pull(RemotingCommand(0, ext_fields=OFFSETS | {"offsetDelta": "40"}))

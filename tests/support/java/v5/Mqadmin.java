@@ -10,7 +10,8 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * Runs commands of Apache's mqadmin, one after another in one JVM: each line is a JSON array with the words of a
- * command, each answer holds all that the command printed. Starting a JVM for each would take most of the time.
+ * command, each answer holds all that the command printed and how long it took. Starting a JVM for each would take
+ * most of the time.
  */
 public final class Mqadmin {
     private Mqadmin() {
@@ -32,6 +33,7 @@ public final class Mqadmin {
         ByteArrayOutputStream output = new ByteArrayOutputStream();
         ByteArrayOutputStream errors = new ByteArrayOutputStream();
         PrintStream standardError = System.err;
+        long begin = System.nanoTime();
         try (PrintStream screen = new PrintStream(output, true, StandardCharsets.UTF_8);
             PrintStream complaints = new PrintStream(errors, true, StandardCharsets.UTF_8)) {
             System.setOut(screen);
@@ -44,6 +46,7 @@ public final class Mqadmin {
         Map<String, Object> printed = Lines.event("printed");
         printed.put("output", output.toString(StandardCharsets.UTF_8));
         printed.put("errors", errors.toString(StandardCharsets.UTF_8));
+        printed.put("millis", (System.nanoTime() - begin) / 1_000_000);
         return printed;
     }
 }
