@@ -1,7 +1,6 @@
 """Plain sockets for tests that send and read bytes themselves."""
 
 import socket
-import struct
 
 from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.protocol.command import RemotingCommand, encode_command
@@ -25,18 +24,3 @@ def large_pull(topic: str, opaque: int = 1) -> bytes:
         "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
     }  # fmt: skip
     return encode_command(RemotingCommand(11, opaque=opaque, ext_fields=fields))
-
-
-def read_frame(sock: socket.socket) -> bytes:
-    """The next frame without its length word."""
-    (length,) = struct.unpack(">i", _read_exactly(sock, 4))
-    return _read_exactly(sock, length)
-
-
-def _read_exactly(sock: socket.socket, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        chunk = sock.recv(min(count - len(data), 1 << 20))
-        assert chunk, f"the broker hung up after {len(data)} of {count} bytes"
-        data += chunk
-    return bytes(data)

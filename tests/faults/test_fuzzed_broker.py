@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests.faults.requests import TOPICS, Request, flip, served_codes, spoil, valid_requests
-from tests.faults.sockets import connect, read_frame
+from tests.faults.sockets import connect
+from tests.support.frames import read_frame
 from tests.support.paths import GOLDEN
 from tests.support.processes import anonymous_memory_mib
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from tests.faults.sockets import DEADLINE_S, connect, large_pull, read_frame
+from tests.faults.sockets import DEADLINE_S, connect, large_pull
 from tests.support.brokers import unique_name
+from tests.support.frames import read_frame
 from tests.support.processes import anonymous_memory_mib
 
 from rmq_ordered.client import Client, OrderedProducer

@@ -2,8 +2,9 @@
 
 from contextlib import ExitStack
 
-from tests.faults.sockets import LARGE_MESSAGES, connect, large_pull, read_frame
+from tests.faults.sockets import LARGE_MESSAGES, connect, large_pull
 from tests.support.brokers import unique_name
+from tests.support.frames import read_frame
 
 from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker

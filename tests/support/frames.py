@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+_RECEIVE_BYTES = 1 << 20
+
 SUCCESS = 0
 TOPIC_NOT_EXIST = 17
 
@@ -76,7 +78,7 @@ def ask(
             secure = context.wrap_socket(connection, server_hostname=host)
             connection = stack.enter_context(secure)
         connection.sendall(_encode(code, version, fields or {}, body))
-        return _decode(_read_frame(connection))
+        return _decode(read_frame(connection))
 
 
 def request(
@@ -184,7 +186,8 @@ def _decode(frame: bytes) -> Reply:
     )
 
 
-def _read_frame(connection: socket.socket) -> bytes:
+def read_frame(connection: socket.socket) -> bytes:
+    """Reads the next frame, without its length word."""
     (length,) = struct.unpack(">i", _read_exactly(connection, 4))
     return _read_exactly(connection, length)
 
@@ -192,7 +195,7 @@ def _read_frame(connection: socket.socket) -> bytes:
 def _read_exactly(connection: socket.socket, count: int) -> bytes:
     data = bytearray()
     while len(data) < count:
-        chunk = connection.recv(count - len(data))
+        chunk = connection.recv(min(count - len(data), _RECEIVE_BYTES))
         if not chunk:
             message = f"the peer hung up after {len(data)} of {count} bytes"
             raise ConnectionError(message)
