@@ -11,7 +11,6 @@ from rmq_ordered.options import (
     SOURCE_OPTIONS,
     LeaseMode,
     Option,
-    SinkOptions,
     SourceOptions,
     StartPosition,
     options_markdown,
@@ -22,7 +21,6 @@ from rmq_ordered.options import (
 )
 
 SOURCE = {"nameServer": "mq1:9876", "subscribe": "orders", "group": "billing"}
-SINK = {"nameServer": "mq1:9876", "topic": "invoices"}
 
 BAD_NAME_SERVERS = ["", ";", "mq1", "mq1:", ":9876", "mq1:0", "mq1:65536", "mq1:x", "mq1:1;mq2"]
 BAD_TOPICS = ["", " ", "a b", "a/b", "a,b c", "ä", "a" * 128]
@@ -30,7 +28,6 @@ BAD_DURATIONS = ["", "0", "0s", "-1s", "1.5s", "s", "5x", "5sm", "5 s", "soon"]
 BAD_VALUES: dict[str, list[str]] = {
     "nameServer": BAD_NAME_SERVERS,
     "subscribe": [*BAD_TOPICS, "a,,b", ","],
-    "topic": BAD_TOPICS,
     "group": ["", " ", "a b", "a/b", "a" * 121],
     "startingOffsets": ["", "Earliest", "first", "-2"],
     "startingOffsetsFallback": ["", "group", "none"],
@@ -38,14 +35,12 @@ BAD_VALUES: dict[str, list[str]] = {
     "leaseMode": ["", "shared?", "true"],
     "leaseTimeout": BAD_DURATIONS,
     "requestTimeout": BAD_DURATIONS,
-    "sendTimeout": BAD_DURATIONS,
     "instanceId": ["", " ", "a#1", "a@b"],
     "keyFrom": ["", "property", "property:", "key", "shardingkey"],
     "includeProperties": ["", "yes", "1"],
 }
 
 BAD_SOURCE = [(o.name, bad) for o in SOURCE_OPTIONS for bad in BAD_VALUES.get(o.name, ())]
-BAD_SINK = [(o.name, bad) for o in SINK_OPTIONS for bad in BAD_VALUES.get(o.name, ())]
 
 
 def source(streaming: bool = True, **changes: str | None) -> SourceOptions:
@@ -54,7 +49,7 @@ def source(streaming: bool = True, **changes: str | None) -> SourceOptions:
 
 
 def test_every_option_is_tested_with_wrong_values() -> None:
-    untested = {option.name for option in (*SOURCE_OPTIONS, *SINK_OPTIONS)} - set(BAD_VALUES)
+    untested = {option.name for option in SOURCE_OPTIONS} - set(BAD_VALUES)
     assert untested == set()
 
 
@@ -70,25 +65,10 @@ def test_a_wrong_source_value_is_refused_with_what_was_found_and_what_is_expecte
     assert repr(bad) in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "bad"), BAD_SINK)
-def test_a_wrong_sink_value_is_refused_with_what_was_found_and_what_is_expected(
-    name: str, bad: str
-) -> None:
-    with pytest.raises(OptionError) as caught:
-        SinkOptions.parse(SINK | {name: bad})
-    assert (caught.value.option, caught.value.found) == (name, bad)
-
-
 @pytest.mark.parametrize("name", ["nameServer", "subscribe"])
 def test_a_source_option_that_must_be_set_is_missed(name: str) -> None:
     with pytest.raises(OptionError, match=f"'{name}'.*must be set"):
         source(**{name: None})
-
-
-@pytest.mark.parametrize("name", sorted(SINK))
-def test_a_sink_option_that_must_be_set_is_missed(name: str) -> None:
-    with pytest.raises(OptionError, match=f"'{name}'.*must be set"):
-        SinkOptions.parse({key: value for key, value in SINK.items() if key != name})
 
 
 def test_a_stream_with_no_more_than_it_needs_has_the_documented_defaults() -> None:
@@ -142,11 +122,6 @@ def test_every_source_option_reaches_its_field() -> None:
     assert options.request_timeout_ms == 500
 
 
-def test_every_sink_option_reaches_its_field() -> None:
-    options = SinkOptions.parse(SINK | {"sendTimeout": "1m", "requestTimeout": "5s"})
-    assert options == SinkOptions(("mq1:9876",), "invoices", 5_000, 60_000)
-
-
 def test_names_are_case_insensitive_because_spark_lowers_them() -> None:
     lowered = {name.lower(): value for name, value in SOURCE.items()}
     assert SourceOptions.parse(lowered, streaming=True) == source()
@@ -171,11 +146,6 @@ def test_an_unknown_option_suggests_the_nearest(given: str, nearest: str) -> Non
 def test_an_unknown_option_that_is_near_to_none_lists_what_is_known() -> None:
     with pytest.raises(OptionError, match=r"known are nameServer, .*, requestTimeout"):
         source(zzz="1")
-
-
-def test_an_option_of_the_source_is_unknown_to_the_sink() -> None:
-    with pytest.raises(OptionError, match="there is none of this name"):
-        SinkOptions.parse(SINK | {"leaseMode": "none"})
 
 
 @pytest.mark.parametrize("name", ["minPartitions", "minpartitions", "numPartitions"])
@@ -231,8 +201,6 @@ def test_system_topics_and_long_names_are_legal() -> None:
 
 def test_options_cross_processes() -> None:
     assert pickle.loads(pickle.dumps(source())) == source()
-    sink = SinkOptions.parse(SINK)
-    assert pickle.loads(pickle.dumps(sink)) == sink
 
 
 @pytest.mark.parametrize("option", [*SOURCE_OPTIONS, *SINK_OPTIONS], ids=lambda o: o.name)
