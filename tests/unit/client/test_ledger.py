@@ -1,6 +1,7 @@
 """What a sink remembers: pinned queues, floors for read-backs, and when a batch is surely new."""
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,10 +10,10 @@ import pytest
 
 from rmq_ordered.client import Client, OnLayoutChange, SendSettings
 from rmq_ordered.client.ledger import SinkLedger, WriteAttempt
-from rmq_ordered.errors import BatchSuperseded, QueueLayoutChanged, TopicNotFound
+from rmq_ordered.errors import BatchSuperseded, BrokerError, QueueLayoutChanged, TopicNotFound
 from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
-from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND
-from rmq_ordered.testing import BrokerDouble, ClusterDouble
+from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode, ResponseCode
+from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
 
 SETTINGS = SendSettings(send_timeout_ms=2_000)
 SPACE = "rmq-ordered-sink@query-1"
@@ -262,3 +263,34 @@ def test_queues_of_other_topics_have_floors_of_their_own(
         writer.write(rows(4))
         writer.finish()
     assert bodies_of(broker, MessageQueue("refunds", "broker-a", 0)) == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "times"),
+    [
+        (ResponseCode.NO_PERMISSION, "the broker sending message is forbidden", 1),
+        (ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full", 1_000),
+        (ResponseCode.MESSAGE_ILLEGAL, "the message is illegal", 1),
+    ],
+)
+@pytest.mark.parametrize("features", [frozenset(), frozenset({FEATURE_IDEMPOTENT_SEND})])
+def test_a_task_that_was_refused_half_way_names_a_key_and_adds_only_the_rest_when_tried_again(
+    features: frozenset[str], code: int, remark: str, times: int
+) -> None:
+    cluster = ClusterDouble(features=features)
+    broker = cluster.brokers[0]
+    broker.add_topic("invoices", 2)
+    small = replace(SETTINGS, batch_rows=3)
+    with cluster.client() as client:
+        ledger = SinkLedger(client, "query-1")
+        cluster.network.arm(
+            Refuse(code, remark), RequestCode.SEND_BATCH_MESSAGE, times=times, after=2
+        )
+        with pytest.raises(BrokerError) as refused:
+            write(ledger, attempt(0), rows(20), small)
+        assert re.search(rf"the first with key 'key-[0-4]'.*{code}: {remark}", str(refused.value))
+        assert 0 < len(stored(broker)) < 20
+    cluster.network.disarm()
+    with cluster.client() as client:
+        write(SinkLedger(client, "query-1"), attempt(0, is_first=False), rows(20), small)
+    assert stored(broker) == list(range(20))
