@@ -101,7 +101,11 @@ def test_tags_keys_and_properties_reach_the_message(
         ("key string, value string, colour string", ("k", "v", "red"), "found 'colour'"),
         ("key string, value string", (None, "v"), "expected a key in every row"),
         ("key string, value string", ("k", None), "the row with key 'k' has the value null"),
-        ("key string, value string, tags string", ("k", "v", "a\x01b"), "tags of the row with key 'k'"),
+        (
+            "key string, value string, tags string",
+            ("k", "v", "a\x01b"),
+            "tags of the row with key 'k'",
+        ),
     ],
 )
 def test_rows_that_cannot_be_sent_fail_with_the_reason(
