@@ -1,5 +1,6 @@
 """The examples are what users copy, so they are run."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,4 +29,5 @@ def test_the_demo_survives_kill_9_and_its_audit_holds() -> None:
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "per key strictly rising" in finished.stdout
     assert "0 breaks" in finished.stdout
+    assert re.search(r"written twice by the replay\W+0\W+holds", finished.stdout)
     assert "killed with -9" in finished.stdout or "done" in finished.stdout

@@ -95,13 +95,17 @@ def test_tags_keys_and_properties_reach_the_message(
 @pytest.mark.parametrize(
     ("schema", "row", "sentence"),
     [
-        ("key string", ("k",), "a column 'value' (binary or string)"),
+        ("key string", ("k",), "a column 'value' (binary, string, or a struct"),
         ("value string", ("v",), "a column 'key' (string)"),
         ("key int, value string", (1, "v"), "column 'key' to be string; cast it first"),
         ("key string, value string, colour string", ("k", "v", "red"), "found 'colour'"),
-        ("key string, value string", (None, "v"), "a sharding key in every row"),
-        ("key string, value string", ("k", None), "also in the one with key 'k'"),
-        ("key string, value string, tags string", ("k", "v", "a\x01b"), "TAGS"),
+        ("key string, value string", (None, "v"), "expected a key in every row"),
+        ("key string, value string", ("k", None), "the row with key 'k' has the value null"),
+        (
+            "key string, value string, tags string",
+            ("k", "v", "a\x01b"),
+            "tags of the row with key 'k'",
+        ),
     ],
 )
 def test_rows_that_cannot_be_sent_fail_with_the_reason(

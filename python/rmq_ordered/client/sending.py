@@ -250,7 +250,9 @@ class Lane:
 
     def _send(self, piece: Piece) -> None:
         self._held.clear()
-        what = f"a send of {len(piece.rows)} messages to {self.queue}"
+        key = piece.rows.first_key
+        named = "" if key is None else f", the first with key {key!r:.200}"
+        what = f"a send of {len(piece.rows)} messages to {self.queue}{named}"
         request = self._request(piece)
         self._sending = piece
         self._pending = self._client.broker.start(

@@ -30,6 +30,8 @@ _GOLDEN: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
 _FIRST_FACTOR: Final = np.uint64(0xBF58_476D_1CE4_E5B9)
 _SECOND_FACTOR: Final = np.uint64(0x94D0_49BB_1331_11EB)
 _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
+# So many words are mixed at a time: they stay in the processor's cache meanwhile.
+_WORDS_AT_ONCE: Final = 32_768
 _PADDINGS: Final = pa.array([bytes(count) for count in range(_WORD_BYTES)], pa.binary())
 
 
@@ -50,14 +52,27 @@ def row_hashes(bodies: pa.Array, properties: pa.Array, flags: Integers) -> Hashe
     padding = _PADDINGS.take(pa.array(-contents % _WORD_BYTES))
     padded = pc.binary_join_element_wise(fixed_width(heads), bodies, properties, padding, b"")
     counts = (contents + 2 * _WORD_BYTES - 1) // _WORD_BYTES
-    starts = np.zeros(count, np.int64)
-    np.cumsum(counts[:-1], out=starts[1:])
-    total = int(starts[-1] + counts[-1])
-    places = (np.arange(1, total + 1) - np.repeat(starts, counts)).astype(np.uint64)
-    places *= _GOLDEN
-    places += np.frombuffer(padded.buffers()[2], "<u8", total)
-    sums: Hashes = np.add.reduceat(_mix(places), starts)
+    ends = np.cumsum(counts)
+    words = np.frombuffer(padded.buffers()[2], "<u8", int(ends[-1]))
+    sums = np.empty(count, np.uint64)
+    row = 0
+    while row < count:
+        start = int(ends[row] - counts[row])
+        after = max(row + 1, int(np.searchsorted(ends, start + _WORDS_AT_ONCE, side="right")))
+        part = slice(row, after)
+        sums[part] = _word_sums(words[start : int(ends[after - 1])], counts[part])
+        row = after
     return _mix(sums)
+
+
+def _word_sums(words: npt.NDArray[np.uint64], counts: Integers) -> Hashes:
+    """For each row the sum of its words, each mixed with its place."""
+    starts = np.cumsum(counts) - counts
+    places = (np.arange(1, len(words) + 1) - np.repeat(starts, counts)).astype(np.uint64)
+    places *= _GOLDEN
+    places += words
+    sums: Hashes = np.add.reduceat(_mix(places), starts)
+    return sums
 
 
 def running_digests(hashes: Hashes, first: int, before: int) -> Hashes:
@@ -92,9 +107,12 @@ def fixed_width(rows: npt.NDArray[np.generic]) -> pa.Array:
 
 def _mix(values: Hashes) -> Hashes:
     """SplitMix64's finalizer, in place: every bit of the input reaches every bit of the output."""
-    values ^= values >> _SHIFTS[0]
+    shifted = values >> _SHIFTS[0]
+    values ^= shifted
     values *= _FIRST_FACTOR
-    values ^= values >> _SHIFTS[1]
+    np.right_shift(values, _SHIFTS[1], out=shifted)
+    values ^= shifted
     values *= _SECOND_FACTOR
-    values ^= values >> _SHIFTS[2]
+    np.right_shift(values, _SHIFTS[2], out=shifted)
+    values ^= shifted
     return values

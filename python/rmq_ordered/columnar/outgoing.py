@@ -95,6 +95,15 @@ class OutgoingRows:
         """Size of each row's body and properties together."""
         return self.body_bytes + lengths(self.properties)
 
+    @property
+    def first_key(self) -> str | None:
+        """The sharding key of the first row, for errors; None if it has none."""
+        for pair in self.properties[0].as_py().split(b"\x02") if len(self) else ():
+            name, _, value = pair.partition(b"\x01")
+            if name == names.PROPERTY_SHARDING_KEY.encode():
+                return str(value, "utf-8", "replace")
+        return None
+
     def slice(self, start: int, end: int) -> OutgoingRows:
         """Rows ``[start, end)``; nothing is copied."""
         count = end - start

@@ -82,14 +82,11 @@ def encode_records(
     """
     bodies = rows.bodies if not sys_flag else _compressed(rows.bodies, sys_flag)
     sequences = np.arange(first, first + len(rows), dtype=np.int64)
-    tail = [_unique_keys(identity.unique_prefix, sequences)]
-    if identity.stamp_prefix is not None and digests is not None:
-        tail += _stamps(identity.stamp_prefix, sequences, digests)
-    property_bytes = lengths(rows.properties)
-    for piece in tail:
-        property_bytes = property_bytes + (
-            len(piece) if isinstance(piece, bytes) else lengths(piece)
-        )
+    if identity.stamp_prefix is None or digests is None:
+        tail = fixed_width(_unique_keys(identity.unique_prefix, sequences))
+    else:
+        tail = _stamped(identity.unique_prefix, identity.stamp_prefix, sequences, digests)
+    property_bytes = lengths(rows.properties) + lengths(tail)
     body_bytes = lengths(bodies)
     heads = np.zeros((len(rows), 5), ">i4")
     heads[:, 0] = RECORD_HEAD_BYTES + body_bytes + property_bytes
@@ -97,29 +94,50 @@ def encode_records(
     heads[:, 4] = body_bytes
     counts = property_bytes.astype(">i2").reshape(-1, 1)
     records = pc.binary_join_element_wise(
-        fixed_width(heads), bodies, fixed_width(counts), rows.properties, *tail, b""
+        fixed_width(heads), bodies, fixed_width(counts), rows.properties, tail, b""
     )
     total = int(heads[:, 0].sum(dtype=np.int64))
     return memoryview(records.buffers()[2])[:total].tobytes()
 
 
-def _unique_keys(prefix: str, sequences: Integers) -> pa.Array:
+def _unique_keys(prefix: str, sequences: Integers) -> Octets:
     name, stream = f"{PROPERTY_UNIQ_KEY}\x01".encode(), prefix.encode()
     keys = np.empty((len(sequences), UNIQUE_KEY_BYTES), np.uint8)
     keys[:, : len(name) + _STREAM_DIGITS] = np.frombuffer(name + stream, np.uint8)
     digits = _digits(sequences.astype(">i8"), _UPPER)[:, -2 * _SEQUENCE_BYTES :]
     keys[:, len(name) + _STREAM_DIGITS : -1] = digits
     keys[:, -1] = 2
-    return fixed_width(keys)
+    return keys
 
 
-def _stamps(prefix: str, sequences: Integers, digests: Hashes) -> list[pa.Array | bytes]:
-    tails = np.empty((len(sequences), 18), np.uint8)
-    tails[:, 0] = ord("/")
-    tails[:, 1:-1] = _digits(digests.astype(">u8"), _LOWER)
-    tails[:, -1] = 2
-    numbers = pa.array(sequences).cast(pa.string()).cast(pa.binary())
-    return [f"{STAMP_PROPERTY}\x01{prefix}".encode(), numbers, fixed_width(tails)]
+def _stamped(unique: str, stamp: str, sequences: Integers, digests: Hashes) -> pa.Array:
+    """UNIQ_KEY and stamp of each row; sequences with the same number of digits at a time."""
+    parts: list[pa.Array] = []
+    start, first = 0, int(sequences[0])
+    while start < len(sequences):
+        width = len(str(first + start))
+        end = min(len(sequences), 10**width - first)
+        parts.append(_stamps(unique, stamp, sequences[start:end], digests[start:end]))
+        start = end
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _stamps(unique: str, stamp: str, sequences: Integers, digests: Hashes) -> pa.Array:
+    head = f"{STAMP_PROPERTY}\x01{stamp}".encode()
+    width = len(str(int(sequences[0])))
+    stamp_at, number_at = UNIQUE_KEY_BYTES, UNIQUE_KEY_BYTES + len(head)
+    slash_at = number_at + width
+    texts = np.empty((len(sequences), slash_at + 18), np.uint8)
+    texts[:, :stamp_at] = _unique_keys(unique, sequences)
+    texts[:, stamp_at:number_at] = np.frombuffer(head, np.uint8)
+    rest = sequences
+    for place in range(slash_at - 1, number_at - 1, -1):
+        rest, digits = np.divmod(rest, 10)
+        texts[:, place] = digits + ord("0")
+    texts[:, slash_at] = ord("/")
+    texts[:, slash_at + 1 : -1] = _digits(digests.astype(">u8"), _LOWER)
+    texts[:, -1] = 2
+    return fixed_width(texts)
 
 
 def _digits(numbers: npt.NDArray[np.generic], table: npt.NDArray[np.uint16]) -> Octets:

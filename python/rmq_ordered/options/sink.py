@@ -2,44 +2,233 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from rmq_ordered.options.connection import NAME_SERVER, REQUEST_TIMEOUT
+from rmq_ordered.errors import OptionError
+from rmq_ordered.options.connection import (
+    NAME_SERVER,
+    REQUEST_TIMEOUT,
+    SECURITY_OPTIONS,
+    ConnectionOptions,
+)
+from rmq_ordered.options.source_table import ValueFormat
 from rmq_ordered.options.table import Option, parse_table
-from rmq_ordered.options.values import parse_duration_ms, parse_topic
+from rmq_ordered.options.values import (
+    parse_bytes,
+    parse_duration_ms,
+    parse_flag,
+    parse_topic,
+    parse_words,
+)
+
+# Of a sink's name in a stamp, without '.', which marks batches that were sent again.
+_SINK_CHARACTERS: Final = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+)
+_MAX_SINK_CHARACTERS: Final = 58
+_MAX_BATCH_DIGITS: Final = 17
+# RocketMQ's maxMessageSize.
+_MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a sink was asked to do."""
+    """What a sink was asked to do. Choices are words of the table; the client has types for them.
 
-    name_servers: tuple[str, ...]
-    topic: str
-    request_timeout_ms: int
+    Attributes:
+        topic: where all rows go; None takes the column ``topic``.
+        sink_id: with ``batch_id``: who writes which batch, where Spark does not say it.
+    """
+
+    connection: ConnectionOptions
+    topic: str | None
     send_timeout_ms: int
+    selector: str = "hash"
+    key_column: str = "key"
+    sequence_column: str | None = None
+    value_format: ValueFormat = ValueFormat.RAW
+    compression: str = "none"
+    compress_over_bytes: int = 4_096
+    batch_bytes: int = 1024 * 1024
+    buffer_bytes: int = 16 * 1024 * 1024
+    idempotent: bool = True
+    on_replay_divergence: str = "fail"
+    on_queue_layout_change: str = "fail"
+    sink_id: str | None = None
+    batch_id: int | None = None
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
+    def parse(cls, options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
         """Check and convert, or raise OptionError naming option, found and expected."""
         values = parse_table(SINK_OPTIONS, options)
+        _ensure_identity(values, streaming=streaming)
         return cls(
-            name_servers=values["nameServer"],
+            connection=ConnectionOptions.of(values),
             topic=values["topic"],
-            request_timeout_ms=values["requestTimeout"],
             send_timeout_ms=values["sendTimeout"],
+            selector=values["selector"],
+            key_column=values["keyColumn"],
+            sequence_column=values["sequenceColumn"],
+            value_format=values["valueFormat"],
+            compression=values["compression"],
+            compress_over_bytes=values["compressOverBytes"],
+            batch_bytes=values["batchBytes"],
+            buffer_bytes=values["bufferBytes"],
+            idempotent=values["idempotent"],
+            on_replay_divergence=values["onReplayDivergence"],
+            on_queue_layout_change=values["onQueueLayoutChange"],
+            sink_id=values["sinkId"],
+            batch_id=values["batchId"],
         )
+
+
+def _ensure_identity(values: Mapping[str, Any], *, streaming: bool) -> None:
+    for name, other in (("sinkId", "batchId"), ("batchId", "sinkId")):
+        if values[name] is None:
+            continue
+        if streaming:
+            raise OptionError(
+                name,
+                values[name],
+                "this option only inside foreachBatch: a stream is known by its checkpoint",
+            )
+        if values[other] is None:
+            raise OptionError(other, None, f"a value, because {name} is set: both, or neither")
+        if not values["idempotent"]:
+            raise OptionError(name, values[name], "idempotent=true with it, or neither id")
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    return lambda text: {word: word for word in words}[text.strip().lower()]
+
+
+def _parse_batch_bytes(text: str) -> int:
+    count = parse_bytes(text)
+    if count > _MAX_MESSAGE_BYTES:
+        raise ValueError(text)
+    return count
+
+
+def _parse_sink_id(text: str) -> str:
+    name = text.strip()
+    # It is part of a consumer group's name and of every message's stamp.
+    if not 0 < len(name) <= _MAX_SINK_CHARACTERS or not set(name) <= _SINK_CHARACTERS:
+        raise ValueError(text)
+    return name
+
+
+def _parse_batch_id(text: str) -> int:
+    if not text.strip().isdecimal() or len(text.strip()) > _MAX_BATCH_DIGITS:
+        raise ValueError(text)
+    return int(text)
 
 
 SINK_OPTIONS: Final[Sequence[Option]] = (
     NAME_SERVER,
     Option(
         "topic",
-        "Topic to write. It must exist: its number of queues decides where keys go.",
+        "Topic to write; without it the column `topic` says where each row goes. Topics must "
+        "exist: their number of queues decides where keys go.",
         "a topic name (letters, digits, '_', '-', '%', '|'; at most 127 characters)",
         parse_topic,
-        is_required=True,
+    ),
+    Option(
+        "selector",
+        "Which queue a row goes to. `hash`: as Java's SelectMessageQueueByHash. `consistent`: as "
+        "the RocketMQ 5 proxy does for message groups. `queue`: the column `queue` (and `broker` "
+        "where there are several). `roundrobin`: rows without keys, in no order.",
+        "hash, consistent, queue or roundrobin",
+        _one_of("hash", "consistent", "queue", "roundrobin"),
+        default="hash",
+    ),
+    Option(
+        "keyColumn",
+        "The column with the sharding key.",
+        "a column name",
+        parse_words,
+        default="key",
+    ),
+    Option(
+        "sequenceColumn",
+        "Sorts the rows of each task by this column before they are sent (rows of one key and "
+        "number stay as they came): for inputs that went through a shuffle. Holds the task's rows "
+        "in memory.",
+        "a column name",
+        parse_words,
+    ),
+    Option(
+        "valueFormat",
+        "How `value` becomes a body: `raw` and `string` take it as it is; `json` and `msgpack` "
+        "encode a struct.",
+        "raw, string, json or msgpack",
+        lambda text: ValueFormat(text.strip().lower()),
+        default="raw",
+    ),
+    Option(
+        "compression",
+        "Of large bodies. Java clients before 5.0 read zlib only.",
+        "none, zlib, lz4 or zstd",
+        _one_of("none", "zlib", "lz4", "zstd"),
+        default="none",
+    ),
+    Option(
+        "compressOverBytes",
+        "A batch is compressed when most of its bytes are in bodies at least this large.",
+        "a number of bytes above 0, also as 64k or 16m",
+        parse_bytes,
+        default="4k",
+    ),
+    Option(
+        "batchBytes",
+        "Most bytes of one request.",
+        "a number of bytes of at most 4m, RocketMQ's limit",
+        _parse_batch_bytes,
+        default="1m",
+    ),
+    Option(
+        "bufferBytes",
+        "How much of one topic a task holds before it waits for the broker.",
+        "a number of bytes above 0, also as 64k or 16m",
+        parse_bytes,
+        default="16m",
+    ),
+    Option(
+        "idempotent",
+        "`true`: a retried or replayed batch adds nothing twice. `false`: plain at least once.",
+        "true or false",
+        parse_flag,
+        default="true",
+    ),
+    Option(
+        "onReplayDivergence",
+        "What to do when a replayed batch has other rows, or another order, than what landed "
+        "before: `fail`, or `resend` all of its rows.",
+        "fail or resend",
+        _one_of("fail", "resend"),
+        default="fail",
+    ),
+    Option(
+        "onQueueLayoutChange",
+        "What to do when queues that keys were given to are gone for longer than `sendTimeout`: "
+        "`fail`, or `rehash`, which moves keys to other queues.",
+        "fail or rehash",
+        _one_of("fail", "rehash"),
+        default="fail",
+    ),
+    Option(
+        "sinkId",
+        "For writes inside `foreachBatch`, together with `batchId`: a name that stays the same and "
+        "that no other write uses. Streams and plain batch writes have their own.",
+        "1 to 58 letters, digits, '_' or '-'",
+        _parse_sink_id,
+    ),
+    Option(
+        "batchId",
+        "The batch number that `foreachBatch` was given.",
+        "a whole number",
+        _parse_batch_id,
     ),
     Option(
         "sendTimeout",
@@ -50,4 +239,5 @@ SINK_OPTIONS: Final[Sequence[Option]] = (
         default="30s",
     ),
     REQUEST_TIMEOUT,
+    *SECURITY_OPTIONS,
 )

@@ -11,9 +11,10 @@ from rmq_ordered.errors import OptionError
 from rmq_ordered.options import SinkOptions, SourceOptions, parse_rows
 from rmq_ordered.spark.batch import OrderedBatchReader
 from rmq_ordered.spark.compat import connector_options
-from rmq_ordered.spark.rows import ensure_sink_schema, ensure_source_schema, source_schema
+from rmq_ordered.spark.rows import ensure_source_schema, source_schema
 from rmq_ordered.spark.sink import OrderedBatchWriter, OrderedStreamWriter
 from rmq_ordered.spark.stream import OrderedStreamReader
+from rmq_ordered.spark.writing.columns import SinkColumns
 
 
 class RmqOrderedDataSource(DataSource):
@@ -67,12 +68,12 @@ class RmqOrderedDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OrderedStreamWriter:
         """A streaming sink; complete mode arrives as overwrite, and each batch is appended."""
-        ensure_sink_schema(schema)
-        return OrderedStreamWriter(SinkOptions.parse(self._given))
+        options = SinkOptions.parse(self._given, streaming=True)
+        return OrderedStreamWriter(options, SinkColumns.of(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> OrderedBatchWriter:
         """A batch sink."""
         if overwrite:
             raise OptionError("mode", "overwrite", "append: messages of a topic cannot be replaced")
-        ensure_sink_schema(schema)
-        return OrderedBatchWriter(SinkOptions.parse(self._given))
+        options = SinkOptions.parse(self._given)
+        return OrderedBatchWriter(options, SinkColumns.of(schema, options))

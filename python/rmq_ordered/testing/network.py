@@ -67,6 +67,11 @@ class ScriptedNetwork:
         with self._lock:
             self._faults += [_Armed(code, None)] * after + [_Armed(code, fault)] * times
 
+    def disarm(self) -> None:
+        """Take back every fault that has not struck."""
+        with self._lock:
+            self._faults.clear()
+
     def refuse(self, address: str) -> None:
         """Refuse new connections to an address; the open ones go on."""
         with self._lock:

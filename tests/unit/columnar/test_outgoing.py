@@ -123,3 +123,11 @@ def test_rows_can_be_sliced() -> None:
     assert part.bodies.to_pylist() == [b"\1", b"\2"]
     assert part.properties.to_pylist() == [b"n\x011\x02", b"n\x012\x02"]
     assert part.hashes.tolist() == rows.hashes.tolist()[1:3]
+
+
+def test_the_first_rows_key_can_be_told() -> None:
+    rows = rows_from_columns(pa.record_batch({"key": ["ä", "b"], "value": ["x", "y"]}))
+    assert rows.first_key == "ä"
+    assert rows.slice(1, 2).first_key == "b"
+    assert rows.slice(2, 2).first_key is None
+    assert rows_from_columns(pa.record_batch({"value": ["x"]})).first_key is None

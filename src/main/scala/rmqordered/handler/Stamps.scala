@@ -27,9 +27,9 @@ object Stamps {
   ): Option[StampedRequest] =
     if (!SendStreams.counts(request.topic)) None
     else {
-      val texts = contents.map(c => MessageProperties.find(c.properties, propertyName))
+      val values = contents.map(c => MessageProperties.findBytes(c.properties, propertyName))
       val stamps =
-        StampedRequest.of(texts).fold(problem => throw Failures.illegalMessage(problem), identity)
+        StampedRequest.of(values).fold(problem => throw Failures.illegalMessage(problem), identity)
       if (stamps.isDefined) ensurePlace(request, target)
       // Only records count in a batch; a stamp beside them would be lost without a word.
       else if (isStamped(request.properties))

@@ -63,14 +63,20 @@ object MessageProperties {
   def find(properties: Slice, name: String): Option[String] = find(properties, name.getBytes(UTF_8))
 
   /** The same for whoever looks into many messages. */
-  def find(properties: Slice, name: Array[Byte]): Option[String] = {
-    var found: Option[String] = None
+  def find(properties: Slice, name: Array[Byte]): Option[String] =
+    findBytes(properties, name).map(value =>
+      new String(value.bytes, value.offset, value.length, UTF_8)
+    )
+
+  /** The same without decoding the value. */
+  def findBytes(properties: Slice, name: Array[Byte]): Option[Slice] = {
+    var found: Option[Slice] = None
     var start = properties.offset
     while (start < properties.end) {
       val end = indexOf(properties, PairEnd, start)
       val valueStart = start + name.length + 1
       if (valueStart < end && isNamed(properties, start, name))
-        found = Some(new String(properties.bytes, valueStart, end - valueStart, UTF_8))
+        found = Some(new Slice(properties.bytes, valueStart, end - valueStart))
       start = end + 1
     }
     found

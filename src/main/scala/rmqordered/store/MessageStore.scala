@@ -127,18 +127,18 @@ final class MessageStore(
         streams.judge(key, request) match {
           case refused: StampVerdict.Refused => Left(refused)
           case StampVerdict.Duplicate(last) =>
-            Right((queues.getOrCreate(key), last, contents.length))
+            Right((queues.getOrCreate(key), last, Array.empty[Long]))
           case StampVerdict.Append(landed) =>
             val placed = place(envelope, contents.drop(landed), hashes.drop(landed))
             val last = streams.landed(key, request, landed, placed.first, placed.offsets)
-            Right((placed.queue, last, landed))
+            Right((placed.queue, last, placed.offsets))
         }
       }
       judged match {
         case Left(refused) => done(StampedOutcome.Refused(refused))
-        case Right((queue, last, landed)) =>
-          whenReadable(key, queue, last.queueOffset + 1, contents.length - landed)(
-            done(StampedOutcome.of(queue, request, last, landed)),
+        case Right((queue, last, appended)) =>
+          whenReadable(key, queue, last.queueOffset + 1, appended.length)(
+            done(StampedOutcome.of(queue, request, last, appended)),
             failed
           )
       }

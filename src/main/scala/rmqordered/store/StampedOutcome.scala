@@ -30,11 +30,24 @@ object StampedOutcome {
   /** Nothing was appended, or not for sure, for a reason that has nothing to do with stamps. */
   final case class Failed(outcome: AppendOutcome) extends StampedOutcome
 
-  /** The receipt of a request whose messages are all in the queue. */
-  def of(queue: ConsumeQueue, request: StampedRequest, last: LastStamp, landed: Int): Landed = {
-    val offsets = request.digests.indices.toVector.map { i =>
+  /**
+   * The receipt of a request whose messages are all in the queue.
+   *
+   * @param appended
+   *   where those lie that were not there before
+   */
+  def of(
+      queue: ConsumeQueue,
+      request: StampedRequest,
+      last: LastStamp,
+      appended: Array[Long]
+  ): Landed = {
+    val landed = request.digests.length - appended.length
+    val before = Vector.tabulate(landed) { i =>
       last.offsetOf(request.firstSequence + i).filter(_ >= queue.minOffset)
     }
-    Landed(last, landed, offsets.head, offsets.map(_.map(queue.commitLogOffset)))
+    val first = before.headOption.getOrElse(Some(last.queueOffset - appended.length + 1))
+    val offsets = before.map(_.map(queue.commitLogOffset)) ++ appended.view.map(Option(_))
+    Landed(last, landed, first, offsets)
   }
 }

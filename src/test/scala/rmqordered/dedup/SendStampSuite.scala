@@ -31,22 +31,4 @@ class SendStampSuite extends munit.FunSuite {
       assert(problem.left.exists(_.contains(s"'${text.take(120)}'")), s"$text: $problem")
     }
   }
-
-  private def request(stamps: String*) =
-    StampedRequest.of(stamps.map(stamp => Option.when(stamp.nonEmpty)(s"$stamp/0123456789abcdef")))
-
-  test("the stamps of a request make one piece of one stream") {
-    assertEquals(request("", ""), Right(None))
-    val made = request("s/1/2/3", "s/1/2/4").toOption.flatten.get
-    assertEquals((made.firstSequence, made.lastSequence, made.digests.length), (3L, 4L, 2))
-    assert(made.contains(4) && !made.contains(5))
-  }
-
-  test("a mixture is refused with a sentence") {
-    assert(request("s/1/2/3", "").left.exists(_.startsWith("All messages of a request carry")))
-    Seq("s/1/2/5", "s/1/2/3", "s/2/2/4", "s/1/3/4", "t/1/2/4").foreach { second =>
-      assert(request("s/1/2/3", second).left.exists(_.contains("does not follow")), second)
-    }
-    assert(request("s/1/2/3", "s/1/2").isLeft)
-  }
 }

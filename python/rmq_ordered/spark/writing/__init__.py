@@ -1,0 +1,1 @@
+"""The inside of the sink: columns, values, identity, tasks and commits."""
