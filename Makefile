@@ -53,6 +53,7 @@ bench: setup ## Speed, as ratios measured side by side
 	@$(BIN)/python benchmarks/source.py
 	@$(BIN)/python benchmarks/broker.py
 	@$(BIN)/python benchmarks/producer.py
+	@$(BIN)/python benchmarks/sink.py
 
 docs: setup ## Regenerate docs/options.md
 	@$(BIN)/python -c "from rmq_ordered.options import options_markdown; print(options_markdown(), end='')" > docs/options.md
