@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 from tests.clients.order import dead_letters, keyed_messages, wait_until_all_committed
-from tests.contract.divergences import diverges
 from tests.support import frames
 from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients
@@ -108,14 +107,10 @@ def test_every_member_of_a_broadcast_group_gets_everything_and_keeps_its_own_off
 
 @pytest.mark.parametrize("refused", [0, 1], ids=["all handled", "one refused once"])
 def test_a_consumer_that_the_broker_switched_to_pop_handles_everything(
-    request: pytest.FixtureRequest, broker: Broker, javaclients: JavaClients, refused: int
+    broker: Broker, javaclients: JavaClients, refused: int
 ) -> None:
-    diverges(request, broker, "pop")
     topic, group = broker.create_topic("popped", 2), broker.unique("popped")
-    cluster = javaclients.mqadmin(broker.name_server, "clusterList").splitlines()[1].split()[0]
-    javaclients.mqadmin(broker.name_server, "updateSubGroup", "-c", cluster, "-g", group)
-    mode = ["-c", cluster, "-t", topic, "-g", group, "-m", "POP", "-q", "8"]
-    javaclients.mqadmin(broker.name_server, "setConsumeMode", *mode)
+    switch_to_pop(broker, javaclients, topic, group)
     pairs = keyed_messages(keys=4, each=5)
     javaclients.send_ordered(broker.name_server, topic, pairs)
 
@@ -126,6 +121,14 @@ def test_a_consumer_that_the_broker_switched_to_pop_handles_everything(
 
     assert sorted(message.body for message in received) == sorted(value for _, value in pairs)
     assert len(consumer.suspended) == refused
+
+
+def switch_to_pop(broker: Broker, javaclients: JavaClients, topic: str, group: str) -> None:
+    """Let all members of a group pop all queues of a topic."""
+    cluster = javaclients.mqadmin(broker.name_server, "clusterList").splitlines()[1].split()[0]
+    javaclients.mqadmin(broker.name_server, "updateSubGroup", "-c", cluster, "-g", group)
+    mode = ["-c", cluster, "-t", topic, "-g", group, "-m", "POP", "-q", "8"]
+    javaclients.mqadmin(broker.name_server, "setConsumeMode", *mode)
 
 
 def bodies(consumer: Consumer) -> list[str]:
