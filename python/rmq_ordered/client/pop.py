@@ -138,12 +138,7 @@ class PopConsumer:
             self._ask(some[0], request, what)
 
     def hold(self, popped: Iterable[PoppedMessage]) -> PopHold:
-        """Keep messages hidden for as long as it takes.
-
-        >>> with consumer.hold(consumer.pop()) as held:  # doctest: +SKIP
-        ...     work(held.messages)
-        ...     held.ack()
-        """
+        """Keep messages hidden for as long as the ``with`` block takes."""
         return PopHold(self, popped, self._invisible_ms)
 
     def change_invisible_time(self, popped: PoppedMessage, invisible_ms: int) -> PoppedMessage:
