@@ -19,10 +19,9 @@ object AccessNeeds {
     case Code.SendMessageV2 | Code.SendBatchMessage => Seq(publish(call.text("b")))
     case Code.GetSendStream => Seq(publish(call.text("topic")))
     case Code.PullMessage | Code.LitePullMessage | Code.QueryConsumerOffset |
-        Code.UpdateConsumerOffset =>
+        Code.UpdateConsumerOffset | Code.PopMessage | Code.Notification | Code.PollingInfo =>
       Seq(Need.member(call.text("consumerGroup")), consume(call.text("topic")))
-    case Code.PopMessage | Code.AckMessage | Code.ChangeMessageInvisibleTime | Code.Notification |
-        Code.PollingInfo =>
+    case Code.AckMessage | Code.ChangeMessageInvisibleTime =>
       popped(call.text("consumerGroup"), call.text("topic"))
     case Code.BatchAckMessage => acked(call.jsonBody)
     case Code.QueryAssignment => Seq(Need.member(call.jsonBody.path("consumerGroup").asText()))
@@ -77,7 +76,10 @@ object AccessNeeds {
   private def kv(call: Call, action: Action): Need =
     Need.On(Resource(ResourceKind.Kv, call.text("namespace")), Set(action))
 
-  /** A group's retry topics for what it pops begin with its name. */
+  /**
+   * Handles name the topic where the message lies: the group's retry topics for what it pops begin
+   * with its name. A handle gives nothing to read, and changes nothing but the group's own pops.
+   */
   private def popped(group: String, topic: String): Seq[Need] = {
     val isRetry = Seq("_", "+").exists(mark => topic.startsWith(Names.RetryPrefix + group + mark))
     Need.member(group) +: Option.unless(isRetry)(consume(topic)).toSeq
