@@ -54,6 +54,7 @@ bench: setup ## Speed, as ratios measured side by side
 	@$(BIN)/python benchmarks/broker.py
 	@$(BIN)/python benchmarks/producer.py
 	@$(BIN)/python benchmarks/sink.py
+	@$(BIN)/python benchmarks/pop.py
 
 docs: setup ## Regenerate docs/options.md
 	@$(BIN)/python -c "from rmq_ordered.options import options_markdown; print(options_markdown(), end='')" > docs/options.md

@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "lease": {"model", "util"},
     "offset": {"model", "config", "util"},
     "group": {"model", "config", "util", "protocol"},
-    "pop": {"model", "store", "offset", "lease", "util"},
+    "pop": {"model", "protocol", "store", "offset", "lease", "util"},
     "handler": _BELOW_HANDLER,
     "net": {"protocol", "handler", "config", "util", "model"},
 }

@@ -4,13 +4,14 @@ import itertools
 
 import pytest
 from tests.clients.order import dead_letters, keyed_messages, wait_until_all_committed
-from tests.contract.divergences import diverges
 from tests.support import frames
 from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients
+from tests.support.waiting import wait_until
 
 CONSUME_TIMEOUT_S = 60.0
 ALWAYS = 1_000
+INVISIBLE_MS = 5_000  # the shortest that Apache's client takes
 RETRY_DELAY_MS = 1_000  # the shortest level, which the listener asks for
 
 
@@ -108,14 +109,10 @@ def test_every_member_of_a_broadcast_group_gets_everything_and_keeps_its_own_off
 
 @pytest.mark.parametrize("refused", [0, 1], ids=["all handled", "one refused once"])
 def test_a_consumer_that_the_broker_switched_to_pop_handles_everything(
-    request: pytest.FixtureRequest, broker: Broker, javaclients: JavaClients, refused: int
+    broker: Broker, javaclients: JavaClients, refused: int
 ) -> None:
-    diverges(request, broker, "pop")
     topic, group = broker.create_topic("popped", 2), broker.unique("popped")
-    cluster = javaclients.mqadmin(broker.name_server, "clusterList").splitlines()[1].split()[0]
-    javaclients.mqadmin(broker.name_server, "updateSubGroup", "-c", cluster, "-g", group)
-    mode = ["-c", cluster, "-t", topic, "-g", group, "-m", "POP", "-q", "8"]
-    javaclients.mqadmin(broker.name_server, "setConsumeMode", *mode)
+    switch_to_pop(broker, javaclients, topic, group)
     pairs = keyed_messages(keys=4, each=5)
     javaclients.send_ordered(broker.name_server, topic, pairs)
 
@@ -126,6 +123,53 @@ def test_a_consumer_that_the_broker_switched_to_pop_handles_everything(
 
     assert sorted(message.body for message in received) == sorted(value for _, value in pairs)
     assert len(consumer.suspended) == refused
+
+
+def test_what_a_killed_consumer_had_popped_comes_to_the_others_after_its_time(
+    broker: Broker, javaclients: JavaClients
+) -> None:
+    topic, group = broker.create_topic("popped", 1), broker.unique("popped")
+    switch_to_pop(broker, javaclients, topic, group)
+    pairs = keyed_messages(keys=2, each=5)
+    javaclients.send_ordered(broker.name_server, topic, pairs)
+
+    def start(**options: object) -> Consumer:
+        return javaclients.concurrent_consumer(
+            broker.name_server, topic, group, server_rebalance=True, **options
+        )
+
+    stuck = start(stuck=True, invisible_ms=INVISIBLE_MS)
+    wait_until(lambda: len(set(stuck.held)) == len(pairs), "all is held", CONSUME_TIMEOUT_S)
+    stuck.kill()
+    bodies_sent = [value for _, value in pairs]
+    with start() as one, start() as other:
+
+        def have_both_worked() -> bool:
+            if not (one.received and other.received):
+                more = [(key, f"{value} again {len(bodies_sent)}") for key, value in pairs]
+                javaclients.send_ordered(broker.name_server, topic, more)
+                bodies_sent.extend(value for _, value in more)
+            return bool(one.received and other.received)
+
+        wait_until(have_both_worked, "both consumers share the queue", CONSUME_TIMEOUT_S)
+        wait_until(
+            lambda: len(one.received) + len(other.received) >= len(bodies_sent),
+            "everything was handled",
+            CONSUME_TIMEOUT_S,
+        )
+    received = one.received + other.received
+    # Each once: none of those that were handled, and so acknowledged, came a second time.
+    assert sorted(message.body for message in received) == sorted(bodies_sent)
+    times = {message.body: message.reconsume_times for message in received}
+    assert all(times[value] >= 1 for _, value in pairs)
+
+
+def switch_to_pop(broker: Broker, javaclients: JavaClients, topic: str, group: str) -> None:
+    """Let all members of a group pop all queues of a topic."""
+    cluster = javaclients.mqadmin(broker.name_server, "clusterList").splitlines()[1].split()[0]
+    javaclients.mqadmin(broker.name_server, "updateSubGroup", "-c", cluster, "-g", group)
+    mode = ["-c", cluster, "-t", topic, "-g", group, "-m", "POP", "-q", "8"]
+    javaclients.mqadmin(broker.name_server, "setConsumeMode", *mode)
 
 
 def bodies(consumer: Consumer) -> list[str]:

@@ -23,7 +23,11 @@ DIVERGENCES = {
     "fenced commits": Divergence("rocketmq", "RocketMQ accepts an offset from anybody"),
     "lease table": Divergence("rocketmq", "RocketMQ has no request that reads its lock table"),
     "wide pulls": Divergence("rocketmq", "RocketMQ returns at most 32 messages per pull"),
-    "pop": Divergence("embedded", "the embedded broker does not serve POP yet"),
+    "pop acks": Divergence(
+        "rocketmq", "RocketMQ hands out acknowledged messages again behind one that timed out"
+    ),
+    "pop times": Divergence("rocketmq", "RocketMQ takes any invisible time"),
+    "pop state": Divergence("rocketmq", "RocketMQ has no request that shows what is popped"),
     "idempotent sends": Divergence("rocketmq", "RocketMQ stores whatever it is sent, repeats too"),
     "lock owner": Divergence("rocketmq", "RocketMQ does not say who holds a lock"),
 }

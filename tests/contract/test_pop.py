@@ -1,20 +1,23 @@
 """Popping: hidden until acknowledged, back when its time is over."""
 
+from dataclasses import replace
+
 import pytest
 from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OrderedProducer, PopConsumer
-from rmq_ordered.errors import OptionError
-from rmq_ordered.protocol.pops import PoppedMessage
+from rmq_ordered.errors import BrokerError, OptionError
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.pops import PoppedMessage, pop_request
 
 SOON_S = 60
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest, broker: Broker) -> str:
-    diverges(request, broker, "pop")
+def topic(broker: Broker) -> str:
     return broker.create_topic("popped", 1)
 
 
@@ -74,3 +77,172 @@ def test_more_than_the_broker_gives_at_once_is_refused_before_it_is_asked(
     for count in (0, 33):
         with pytest.raises(OptionError, match="1 to 32"):
             consumer.pop(count)
+
+
+def test_messages_are_acknowledged_together(client: Client, topic: str, group: str) -> None:
+    producer = OrderedProducer(client, topic)
+    for number in range(5):
+        producer.send("key", b"%d" % number)
+    consumer = PopConsumer(client, group, topic, invisible_ms=5_000)
+    popped = pop_all(consumer, 5)
+    consumer.ack_all(popped[:2] + popped[3:])
+    (back,) = pop_all(consumer, 1)
+    assert back.message.body == b"2"
+    consumer.ack_all([back])
+    assert consumer.pop() == ()
+
+
+def test_held_messages_stay_hidden_longer_than_their_time(
+    client: Client, topic: str, group: str
+) -> None:
+    producer = OrderedProducer(client, topic)
+    producer.send("key", b"held")
+    consumer = PopConsumer(client, group, topic, invisible_ms=1_500)
+    with consumer.hold(pop_all(consumer, 1)) as held:
+        before = held.messages[0].handle
+        wait_until(
+            lambda: held.messages[0].handle.pop_time_ms > before.pop_time_ms + 3_000,
+            "the message was hidden anew",
+            SOON_S,
+        )
+        assert consumer.pop() == ()
+        held.ack()
+    producer.send("key", b"next")
+    (after,) = pop_all(consumer, 1)
+    assert after.message.body == b"next"
+    consumer.ack(after)
+
+
+def test_an_orderly_queue_waits_until_everything_popped_is_settled(
+    client: Client, topic: str, group: str
+) -> None:
+    producer = OrderedProducer(client, topic)
+    for number in range(3):
+        producer.send("key", b"%d" % number)
+    consumer = PopConsumer(client, group, topic, is_orderly=True)
+    first = consumer.pop(2, wait_ms=5_000, attempt_id="one")
+    assert [each.message.body for each in first] == [b"0", b"1"]
+    assert consumer.pop(2) == ()
+    again = consumer.pop(2, attempt_id="one")
+    assert [each.message.body for each in again] == [b"0", b"1"]
+    consumer.ack(again[1])
+    assert consumer.pop(2) == ()
+    consumer.ack(again[0])
+    (last,) = pop_all(consumer, 1)
+    assert last.message.body == b"2"
+    consumer.ack(last)
+    assert consumer.pop() == ()
+
+
+def test_an_orderly_message_that_times_out_comes_again_in_place_and_counted(
+    client: Client, topic: str, group: str
+) -> None:
+    producer = OrderedProducer(client, topic)
+    for number in range(2):
+        producer.send("key", b"%d" % number)
+    consumer = PopConsumer(client, group, topic, is_orderly=True, invisible_ms=2_000)
+    first = consumer.pop(1, wait_ms=5_000)
+    assert [each.message.body for each in first] == [b"0"]
+    (again,) = pop_one(consumer)
+    assert (again.message.body, again.message.reconsume_times) == (b"0", 1)
+    consumer.ack(again)
+    (last,) = pop_one(consumer)
+    assert (last.message.body, last.message.reconsume_times) == (b"1", 0)
+    consumer.ack(last)
+
+
+def pop_one(consumer: PopConsumer) -> tuple[PoppedMessage, ...]:
+    """Pop a single message, once there is one."""
+    found: list[PoppedMessage] = []
+
+    def more() -> bool:
+        found.extend(consumer.pop(1, wait_ms=1_000))
+        return bool(found)
+
+    wait_until(more, "a message was popped", SOON_S)
+    return tuple(found)
+
+
+def test_what_was_acknowledged_in_order_does_not_come_again_behind_a_time_out(
+    request: pytest.FixtureRequest, broker: Broker, client: Client, topic: str, group: str
+) -> None:
+    diverges(request, broker, "pop acks")
+    producer = OrderedProducer(client, topic)
+    for number in range(3):
+        producer.send("key", b"%d" % number)
+    consumer = PopConsumer(client, group, topic, is_orderly=True, invisible_ms=1_000)
+    first = consumer.pop(3, wait_ms=5_000)
+    consumer.ack(first[1])
+    again = pop_all(consumer, 2)
+    assert [each.message.body for each in again] == [b"0", b"2"]
+
+
+def test_handles_that_mean_nothing_change_nothing(client: Client, topic: str, group: str) -> None:
+    OrderedProducer(client, topic).send("key", b"kept")
+    consumer = PopConsumer(client, group, topic, invisible_ms=3_000)
+    (popped,) = pop_all(consumer, 1)
+    forged = replace(popped, handle=replace(popped.handle, pop_time_ms=1))
+    consumer.ack(forged)
+    PopConsumer(client, group + "-other", topic).ack(popped)
+    (back,) = pop_all(consumer, 1)
+    assert back.message.body == b"kept"
+    # Expired, and for the second time: answered, and without effect.
+    consumer.ack(popped)
+    consumer.ack(back)
+    consumer.ack(back)
+    assert consumer.pop() == ()
+
+
+def test_acks_that_cannot_be_are_refused(client: Client, topic: str, group: str) -> None:
+    OrderedProducer(client, topic).send("key", b"kept")
+    consumer = PopConsumer(client, group, topic)
+    (popped,) = pop_all(consumer, 1)
+    beyond = replace(popped, handle=replace(popped.handle, queue_offset=99))
+    with pytest.raises(BrokerError) as no_message:
+        consumer.ack(beyond)
+    assert no_message.value.code == 208
+    strange = replace(popped, handle=replace(popped.handle, queue_id=7))
+    with pytest.raises(BrokerError) as no_queue:
+        consumer.ack(strange)
+    assert no_queue.value.code == 13
+    consumer.ack(popped)
+
+
+def test_pops_that_cannot_be_are_refused(client: Client, topic: str, group: str) -> None:
+    (queue,) = client.routes.readable(topic)
+
+    def code(asked: MessageQueue, count: int = 1) -> int:
+        request = pop_request(asked, group=group, max_messages=count, invisible_ms=5_000)
+        return client.broker.start(queue, request, "a pop", 10_000).result().code
+
+    assert code(replace(queue, topic="nowhere")) == ResponseCode.TOPIC_NOT_EXIST
+    assert code(replace(queue, queue_id=7)) == ResponseCode.INVALID_PARAMETER
+    assert code(queue, count=33) == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_time_that_is_no_time_is_refused(
+    request: pytest.FixtureRequest, broker: Broker, client: Client, topic: str, group: str
+) -> None:
+    diverges(request, broker, "pop times")
+    OrderedProducer(client, topic).send("key", b"kept")
+    consumer = PopConsumer(client, group, topic)
+    (popped,) = pop_all(consumer, 1)
+    for wrong_ms in (0, -1, 10**15):
+        with pytest.raises(BrokerError, match="invisibleTime"):
+            consumer.change_invisible_time(popped, wrong_ms)
+    consumer.ack(popped)
+
+
+def test_what_is_popped_can_be_seen(
+    request: pytest.FixtureRequest, broker: Broker, client: Client, topic: str, group: str
+) -> None:
+    diverges(request, broker, "pop state")
+    producer = OrderedProducer(client, topic)
+    for number in range(3):
+        producer.send("key", b"%d" % number)
+    consumer = PopConsumer(client, group, topic)
+    popped = pop_all(consumer, 3)
+    consumer.ack(popped[0])
+    ((_, state),) = client.broker.pop_state(group)
+    assert (state.topic, state.in_flight, state.next_offset) == (topic, 2, 3)
+    assert state.oldest_pop_ms == popped[0].handle.pop_time_ms

@@ -104,6 +104,11 @@ class Consumer(JavaProgram):
         return [Received.of(event) for event in self.events("message")]
 
     @property
+    def held(self) -> list[str]:
+        """The bodies of messages whose handling does not end (stuck concurrent listener only)."""
+        return [event["body"] for event in self.events("held")]
+
+    @property
     def suspended(self) -> list[Received]:
         """Messages refused so far (orderly listener only)."""
         return [Received.of(event) for event in self.events("suspended")]
@@ -305,7 +310,8 @@ class JavaClients:
             topic: What to consume.
             group: The consumer group.
             options: Of ``ConcurrentConsumer.java``, underscores for hyphens: ``tags`` or ``sql``;
-                ``broadcast`` with its ``instance``; ``server_rebalance``, which POP needs;
+                ``broadcast`` with its ``instance``; ``server_rebalance``, which POP needs,
+                ``invisible_ms`` and ``stuck``, for which nothing is ever finished;
                 ``refuse`` and ``max_reconsume_times`` as above.
         """
         named = {name.replace("_", "-"): value for name, value in options.items()}

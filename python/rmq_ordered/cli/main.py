@@ -12,6 +12,7 @@ from rmq_ordered.cli import topic
 from rmq_ordered.cli.broker import broker
 from rmq_ordered.cli.leases import leases
 from rmq_ordered.cli.output import fail, print_line
+from rmq_ordered.cli.pop import pop
 from rmq_ordered.cli.send import send
 from rmq_ordered.cli.tail import tail
 from rmq_ordered.errors import RmqOrderedError
@@ -44,6 +45,7 @@ app.add_typer(topic.app, name="topic")
 app.command()(send)
 app.command()(tail)
 app.command()(leases)
+app.command()(pop)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -15,7 +15,7 @@ from rmq_ordered.client.connection import Client
 from rmq_ordered.client.consumer import OrderedConsumer
 from rmq_ordered.client.consumer_settings import ConsumerSettings
 from rmq_ordered.client.leases import LeaseKeeper
-from rmq_ordered.client.pop import PopConsumer
+from rmq_ordered.client.pop import PopConsumer, PopHold
 from rmq_ordered.client.producer import OrderedProducer
 from rmq_ordered.client.reader import QueueReader, ReadPlan
 from rmq_ordered.client.send_settings import (
@@ -44,6 +44,7 @@ __all__ = [
     "OrderedProducer",
     "OrderedWriter",
     "PopConsumer",
+    "PopHold",
     "QueueReader",
     "ReadPlan",
     "SendSettings",

@@ -32,6 +32,7 @@ from rmq_ordered.protocol import groups, locks, topics
 from rmq_ordered.protocol.answers import ensure_success
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.pops import PopState, parse_pop_state, pop_state_request
 
 Place = TypeVar("Place", bound=Hashable)
 
@@ -243,6 +244,21 @@ class BrokerOperations:
             table += rows
             history += events
         return tuple(table), tuple(sorted(history, key=lambda event: event.at_ms))
+
+    def pop_state(
+        self, group: str | None = None, topic: str | None = None
+    ) -> tuple[tuple[str, PopState], ...]:
+        """What is popped and not settled, with the broker's address; the embedded broker only."""
+        what = "the state of pops"
+        table: list[tuple[str, PopState]] = []
+        for address in self._masters():
+            response = self._call(address, pop_state_request(group, topic), what)
+            if response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                remark = "only the embedded broker can tell: RocketMQ has no request for its pops"
+                raise BrokerError(address, what, response.code, remark)
+            rows = parse_pop_state(ensure_success(response, address, what))
+            table += [(address, row) for row in rows]
+        return tuple(table)
 
     # Addresses and calls
 

@@ -17,7 +17,8 @@ The numbers of these requests do not fit the binary header; they are always sent
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -120,6 +121,7 @@ def pop_request(
     expression: str = "*",
     expression_type: str = "TAG",
     is_orderly: bool = False,
+    attempt_id: str | None = None,
 ) -> RemotingCommand:
     """POP_MESSAGE; a queue with id ANY_QUEUE stands for all queues of that broker."""
     fields = {
@@ -137,12 +139,16 @@ def pop_request(
         "queueId": str(queue.queue_id),
         "topic": queue.topic,
     }
+    if attempt_id is not None:
+        fields["attemptId"] = attempt_id
     return RemotingCommand(RequestCode.POP_MESSAGE, ext_fields=fields)
 
 
 def parse_pop(response: RemotingCommand, queue: MessageQueue) -> tuple[PoppedMessage, ...]:
     """The messages of a successful answer, each with its handle."""
-    starts = _start_offsets((response.ext_fields or {}).get("startOffsetInfo", ""))
+    fields = response.ext_fields or {}
+    starts = _start_offsets(fields.get("startOffsetInfo", ""))
+    counts = _counts(fields.get("orderCountInfo", ""))
     popped: list[PoppedMessage] = []
     for message in decode_messages(response.body, broker_name=queue.broker_name):
         known = message.properties.get(PROPERTY_POP_CK)
@@ -162,13 +168,51 @@ def parse_pop(response: RemotingCommand, queue: MessageQueue) -> tuple[PoppedMes
                 message.queue_offset,
             )
         )
-        popped.append(PoppedMessage(message, handle))
+        popped.append(PoppedMessage(_counted(message, kind, counts), handle))
     return tuple(popped)
+
+
+def _counted(message: Message, kind: str, counts: Mapping[tuple[str, str], int]) -> Message:
+    """An orderly pop counts how often a message came before; the record itself cannot know."""
+    queue_id = message.queue.queue_id
+    of_queue = counts.get((kind, str(queue_id)), 0)
+    times = counts.get((kind, f"qo{queue_id}%{message.queue_offset}"), of_queue)
+    return replace(message, reconsume_times=times) if times > 0 else message
 
 
 def ack_request(group: str, topic: str, handle: PopHandle) -> RemotingCommand:
     """ACK_MESSAGE: this message is done with."""
     return RemotingCommand(RequestCode.ACK_MESSAGE, ext_fields=_handle_fields(group, topic, handle))
+
+
+def batch_ack_request(
+    group: str, topic: str, broker_name: str, handles: Iterable[PopHandle]
+) -> RemotingCommand:
+    """BATCH_ACK_MESSAGE: these messages of one broker are done with."""
+    pops: dict[PopHandle, int] = {}
+    for handle in handles:
+        # What was popped at once shares everything but the offset.
+        shared = replace(handle, queue_offset=handle.start_offset)
+        bit = 1 << (handle.queue_offset - handle.start_offset)
+        pops[shared] = pops.get(shared, 0) | bit
+    acks = [_batch_entry(group, topic, pop, bits) for pop, bits in pops.items()]
+    body = {"acks": acks, "brokerName": broker_name}
+    return RemotingCommand(RequestCode.BATCH_ACK_MESSAGE, ext_fields={}, body=encode_json(body))
+
+
+def _batch_entry(group: str, topic: str, pop: PopHandle, bits: int) -> dict[str, Any]:
+    width = (bits.bit_length() + 7) // 8
+    return {
+        "b": base64.b64encode(bits.to_bytes(width, "little")).decode(),
+        "c": group,
+        "it": pop.invisible_ms,
+        "pt": pop.pop_time_ms,
+        "q": pop.queue_id,
+        "r": pop.topic_kind,
+        "rq": pop.revive_queue,
+        "so": pop.start_offset,
+        "t": topic,
+    }
 
 
 def change_invisible_request(
@@ -224,6 +268,61 @@ def parse_assignment(response: RemotingCommand) -> dict[MessageQueue, RequestMod
     return {_assigned(row, what): _mode(row, what) for row in rows}
 
 
+@dataclass(frozen=True, slots=True)
+class PopState:
+    """What a group has popped from one queue of the embedded broker and not settled.
+
+    Attributes:
+        next_offset: where its next pop begins.
+        max_offset: where the queue ends.
+        in_flight: messages handed out and neither acknowledged nor come back.
+        to_revive: those of them whose time is over, which are about to come back.
+        oldest_pop_ms: when the oldest of them was handed out.
+        is_orderly: whether the group pops this queue in order.
+    """
+
+    group: str
+    topic: str
+    queue_id: int
+    next_offset: int
+    max_offset: int
+    in_flight: int
+    to_revive: int
+    oldest_pop_ms: int | None
+    is_orderly: bool
+
+
+def pop_state_request(group: str | None = None, topic: str | None = None) -> RemotingCommand:
+    """GET_POP_STATE: ask the embedded broker what is handed out."""
+    fields = {"consumerGroup": group, "topic": topic}
+    return RemotingCommand(
+        RequestCode.GET_POP_STATE,
+        ext_fields={name: value for name, value in fields.items() if value},
+    )
+
+
+def parse_pop_state(response: RemotingCommand) -> tuple[PopState, ...]:
+    """What is handed out, by group, topic and queue."""
+    what = "pop state"
+    rows = objects(decode_object(response.body, what), "queues", what)
+    return tuple(_state(row, what) for row in rows)
+
+
+def _state(row: Mapping[str, Any], what: str) -> PopState:
+    oldest = row.get("oldestPopTime")
+    return PopState(
+        group=typed(row, "group", str, what),
+        topic=typed(row, "topic", str, what),
+        queue_id=typed(row, "queueId", int, what),
+        next_offset=typed(row, "nextOffset", int, what),
+        max_offset=typed(row, "maxOffset", int, what),
+        in_flight=typed(row, "inFlight", int, what),
+        to_revive=typed(row, "toRevive", int, what),
+        oldest_pop_ms=oldest if isinstance(oldest, int) else None,
+        is_orderly=typed(row, "orderly", bool, what),
+    )
+
+
 def _assigned(row: Mapping[str, Any], what: str) -> MessageQueue:
     return queue_from_json(typed(row, "messageQueue", dict, what), what)
 
@@ -255,6 +354,17 @@ def _start_offsets(text: str) -> dict[tuple[str, int], int]:
     except ValueError as error:
         raise RemoteProtocolError(
             f"startOffsetInfo should be 'kind queue offset;...', found {text!r}"
+        ) from error
+
+
+def _counts(text: str) -> dict[tuple[str, str], int]:
+    """``kind queue count;...``, where ``qoQUEUE%OFFSET`` stands for one message of a queue."""
+    try:
+        rows = [entry.split(" ") for entry in text.split(";") if entry]
+        return {(kind, where): int(count) for kind, where, count in rows}
+    except ValueError as error:
+        raise RemoteProtocolError(
+            f"orderCountInfo should be 'kind queue count;...', found {text!r}"
         ) from error
 
 

@@ -1,6 +1,7 @@
 package rmqordered.testclients;
 
 import java.util.List;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
@@ -12,7 +13,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 /**
  * Apache's push consumer with a concurrent listener: no locks, no order, failed messages go through the retry topic.
  * {@code --tags} or {@code --sql} filter, {@code --broadcast true} makes every {@code --instance}
- * get everything. With {@code --server-rebalance true} the broker assigns the queues, and may have it consume by POP.
+ * get everything. With {@code --server-rebalance true} the broker assigns the queues, and may have it consume by POP,
+ * where {@code --invisible-ms} hides what it got. {@code --stuck true} never finishes a message.
  */
 public final class ConcurrentConsumer implements MessageListenerConcurrently {
     /** One second, the shortest there is. */
@@ -21,10 +23,12 @@ public final class ConcurrentConsumer implements MessageListenerConcurrently {
 
     private final Receipts receipts;
     private final Refusals refusals;
+    private final boolean isStuck;
 
     private ConcurrentConsumer(Arguments arguments, Receipts receipts) {
         this.receipts = receipts;
         this.refusals = new Refusals(arguments);
+        this.isStuck = arguments.flag("stuck");
     }
 
     public static void main(String[] args) throws Exception {
@@ -39,6 +43,9 @@ public final class ConcurrentConsumer implements MessageListenerConcurrently {
         consumer.setAwaitTerminationMillisWhenShutdown(SHUTDOWN_MILLIS);
         if (arguments.flag("server-rebalance")) {
             Dialect.letBrokerRebalance(consumer);
+            if (arguments.optional("invisible-ms") != null) {
+                Dialect.hideFor(consumer, arguments.number("invisible-ms", 0));
+            }
         }
         if (arguments.flag("broadcast")) {
             // A cluster member's id holds its process id; a broadcasting one keeps its offsets under a lasting name.
@@ -67,6 +74,11 @@ public final class ConcurrentConsumer implements MessageListenerConcurrently {
         List<MessageExt> messages, ConsumeConcurrentlyContext context) {
         for (MessageExt message : messages) {
             long startedAt = System.currentTimeMillis();
+            if (isStuck) {
+                receipts.held(message);
+                LockSupport.park();
+                return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+            }
             if (refusals.refuses(message)) {
                 receipts.handled(message, startedAt, false);
                 context.setDelayLevelWhenNextConsume(RETRY_DELAY_LEVEL);

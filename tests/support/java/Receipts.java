@@ -49,6 +49,13 @@ final class Receipts {
         }
     }
 
+    /** Prints a message whose handling does not end. */
+    synchronized void held(MessageExt message) {
+        Map<String, Object> line = Lines.event("held");
+        line.put("body", new String(message.getBody(), StandardCharsets.UTF_8));
+        Lines.print(line);
+    }
+
     boolean isEnough() {
         return enough.getCount() == 0 || isIdle();
     }

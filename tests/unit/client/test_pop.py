@@ -1,6 +1,7 @@
 """Popping from a broker that plays along."""
 
 import pytest
+from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, PopConsumer
 from rmq_ordered.errors import BrokerError, OptionError
@@ -105,3 +106,50 @@ def test_settings_that_cannot_work_are_refused(client: Client) -> None:
         PopConsumer(client, "billing", "orders", invisible_ms=0)
     with pytest.raises(OptionError, match="1 to 32"):
         PopConsumer(client, "billing", "orders").pop(33)
+
+
+def test_messages_are_acknowledged_together_with_one_request_per_broker(
+    client: Client, brokers: list[PoppingBroker]
+) -> None:
+    consumer = PopConsumer(client, "billing", "orders")
+    popped = [consumer.pop()[0] for _ in range(4)]
+    consumer.ack_all(popped)
+    consumer.ack_all([])
+    for broker in brokers:
+        acks = [one for one in broker.asked if one.code == RequestCode.BATCH_ACK_MESSAGE]
+        assert len(acks) == 1
+
+
+def test_held_messages_are_hidden_anew_until_they_are_acknowledged(
+    client: Client, brokers: list[PoppingBroker]
+) -> None:
+    consumer = PopConsumer(client, "billing", "orders", invisible_ms=30)
+    with consumer.hold(consumer.pop()) as held:
+        wait_until(lambda: renewals(brokers[0]) >= 2, "the message was hidden anew", 30)
+        held.ack()
+        assert held.messages == ()
+        before = renewals(brokers[0])
+        held.renew()
+        assert renewals(brokers[0]) == before
+    assert brokers[0].asked[-1].code == RequestCode.BATCH_ACK_MESSAGE
+
+
+def test_a_refused_renewal_does_not_end_the_hold(
+    client: Client, brokers: list[PoppingBroker]
+) -> None:
+    consumer = PopConsumer(client, "billing", "orders", invisible_ms=30)
+    popped = consumer.pop()
+    brokers[0].code = ResponseCode.SYSTEM_ERROR
+    with consumer.hold(popped) as held:
+        wait_until(lambda: renewals(brokers[0]) >= 2, "it is tried again", 30)
+        assert held.messages == popped
+
+
+def test_an_orderly_pop_says_so(client: Client, brokers: list[PoppingBroker]) -> None:
+    PopConsumer(client, "billing", "orders", is_orderly=True).pop(attempt_id="first")
+    (asked,) = brokers[0].asked
+    assert (asked.ext("order"), asked.ext("attemptId")) == ("true", "first")
+
+
+def renewals(broker: PoppingBroker) -> int:
+    return sum(one.code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME for one in list(broker.asked))

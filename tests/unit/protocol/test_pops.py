@@ -13,14 +13,18 @@ from rmq_ordered.protocol.pops import (
     ANY_QUEUE,
     InitMode,
     PopHandle,
+    PopState,
     RequestMode,
     ack_request,
     assignment_request,
+    batch_ack_request,
     change_invisible_request,
     parse_assignment,
     parse_changed,
     parse_pop,
+    parse_pop_state,
     pop_request,
+    pop_state_request,
     request_mode_request,
 )
 
@@ -140,3 +144,52 @@ def test_an_assignment_names_queues_and_how_to_consume_them() -> None:
     assert parse_assignment(RemotingCommand(0, body=b"{}")) == {}
     with pytest.raises(RemoteProtocolError, match="PULL or POP"):
         parse_assignment(RemotingCommand(0, body=body % (row % b"PUSH")))
+
+
+def test_acks_of_what_was_popped_at_once_are_one_bit_set() -> None:
+    handles = [PopHandle(100, 1700000000000, 60000, 3, "0", "b-a", 2, at) for at in (100, 102, 109)]
+    other = PopHandle(5, 1700000000000, 60000, 3, "1", "b-a", 0, 5)
+    request = batch_ack_request("G", "T", "b-a", [*handles, other])
+    assert request.code == RequestCode.BATCH_ACK_MESSAGE
+    body = json.loads(request.body)
+    assert body["brokerName"] == "b-a"
+    assert body["acks"] == [
+        {
+            "b": "BQI=", "c": "G", "it": 60000, "pt": 1700000000000,
+            "q": 2, "r": "0", "rq": 3, "so": 100, "t": "T",
+        },
+        {
+            "b": "AQ==", "c": "G", "it": 60000, "pt": 1700000000000,
+            "q": 0, "r": "1", "rq": 3, "so": 5, "t": "T",
+        },
+    ]  # fmt: skip
+
+
+def test_an_orderly_answer_says_how_often_messages_came_before() -> None:
+    body = record(100, queue_id=2) + record(101, queue_id=2)
+    fields = FIELDS | {"orderCountInfo": "0 qo2%100 3;0 2 1"}
+    popped = parse_pop(RemotingCommand(0, ext_fields=fields, body=body), QUEUE)
+    assert [one.message.reconsume_times for one in popped] == [3, 1]
+    with pytest.raises(RemoteProtocolError, match="orderCountInfo"):
+        parse_pop(RemotingCommand(0, ext_fields=FIELDS | {"orderCountInfo": "0"}, body=b""), QUEUE)
+
+
+def test_an_attempt_is_named_only_when_it_has_a_name() -> None:
+    plain = pop_request(QUEUE, group="G", max_messages=1, invisible_ms=1)
+    named = pop_request(QUEUE, group="G", max_messages=1, invisible_ms=1, attempt_id="a")
+    assert "attemptId" not in (plain.ext_fields or {})
+    assert named.ext("attemptId") == "a"
+
+
+def test_the_state_of_pops_is_read() -> None:
+    request = pop_state_request("G", None)
+    assert (request.code, request.ext_fields) == (RequestCode.GET_POP_STATE, {"consumerGroup": "G"})
+    row = {
+        "group": "G", "topic": "T", "queueId": 1, "nextOffset": 5, "maxOffset": 9,
+        "inFlight": 2, "toRevive": 1, "oldestPopTime": 1700000000000, "orderly": True,
+    }  # fmt: skip
+    without = {name: value for name, value in row.items() if name != "oldestPopTime"}
+    answer = RemotingCommand(0, body=json.dumps({"queues": [row, without]}).encode())
+    one, other = parse_pop_state(answer)
+    assert one == PopState("G", "T", 1, 5, 9, 2, 1, 1700000000000, True)
+    assert other.oldest_pop_ms is None

@@ -5,12 +5,13 @@ import java.util.concurrent.{Executor, RejectedExecutionException, ThreadLocalRa
 
 import rmqordered.auth.AclFile
 import rmqordered.config.{BrokerConfig, Settings}
-import rmqordered.group.{ConsumerGroups, ProducerGroups, SubscriptionGroups}
+import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes, SubscriptionGroups}
 import rmqordered.handler._
 import rmqordered.lease.{LeaseFile, QueueLockManager}
 import rmqordered.model.{Names, Perm, QueueKey, TopicConfig}
 import rmqordered.net.ConnectionListener
 import rmqordered.offset.ConsumerOffsets
+import rmqordered.pop.{LogJournal, PopFollower, PopTable}
 import rmqordered.protocol.RemotingCommand
 import rmqordered.schedule.{DelayLimits, DelayPlanner, LevelDelivery, TimerDelivery}
 import rmqordered.stats.Traffic
@@ -40,6 +41,8 @@ final class BrokerCore(
   private val parked = new ParkedPulls(clock, config(Settings.maxParkedPulls))
   // Arrivals reach the pull handler, which is made after the store it reads.
   @volatile private var onArrival: QueueKey => Unit = _ => ()
+  private val pops = new PopTable
+  private val parkedPops = new ParkedPops(clock, config(Settings.maxParkedPulls))
   private val store = new MessageStore(
     directory,
     config,
@@ -48,8 +51,11 @@ final class BrokerCore(
     (key, count) => {
       traffic.onStored(key.topic, count)
       onArrival(key)
-    }
+    },
+    followers = Seq(new PopFollower(pops, directory.pops))
   )
+  pops.clampTo(store.maxOffset)
+  pops.connect(new LogJournal(store, identity.storeHost))
   private val kv = new KvTable(directory.table("kvConfig"))
   private val offsets = new ConsumerOffsets(directory.table("consumerOffset"))
   offsets.clampTo(store.maxOffset)
@@ -78,6 +84,21 @@ final class BrokerCore(
     clock,
     config(Settings.timerMaxWaiting)
   )
+  private val delays = new DelayPlanner(
+    DelayLimits(config(Settings.messageDelayLevel), config(Settings.timerMaxDelaySec) * 1000L),
+    clock,
+    () => timers.hasRoom
+  )
+  private val creation = new TopicCreation(store.topics)
+  private val revival = new PopRevival(
+    store,
+    pops,
+    groups,
+    creation,
+    config(Settings.messageDelayLevel),
+    clock,
+    config(Settings.enableRetryTopicV2)
+  )
   private val calls = new ClientCalls(clock, ClientCallTimeoutMs)
   private val handlers = makeHandlers()
   private val guard = config(Settings.aclFile) match {
@@ -86,7 +107,10 @@ final class BrokerCore(
   }
   private val dispatcher =
     new RequestDispatcher(RoutingTable.of(handlers), worker, guard, calls.answered)
-  onArrival = handlers.pull.onArrival
+  onArrival = { key =>
+    handlers.pull.onArrival(key)
+    handlers.pop.pop.onArrival(key)
+  }
 
   override def received(command: RemotingCommand, connection: Connection): Unit =
     dispatcher.dispatch(command, connection)
@@ -96,6 +120,7 @@ final class BrokerCore(
 
   override def disconnected(connection: Connection): Unit = {
     parked.disconnect(connection)
+    parkedPops.disconnect(connection)
     calls.disconnect(connection)
     // By the worker, behind a heartbeat of the same connection that may still wait there.
     try worker.execute(() => handlers.client.disconnected(connection))
@@ -106,6 +131,8 @@ final class BrokerCore(
     PeriodicTask(config(Settings.flushConsumerOffsetInterval).toLong, () => offsets.flush()),
     PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
+    PeriodicTask(ParkedSweepMs, () => parkedPops.expire()),
+    PeriodicTask(ReviveMs, () => revival.run()),
     PeriodicTask(ClientSweepMs, () => handlers.client.closeExpired()),
     PeriodicTask(ClientCallSweepMs, () => calls.expire()),
     PeriodicTask(DelayedDeliveryMs, () => levels.run()),
@@ -118,7 +145,10 @@ final class BrokerCore(
   )
 
   /** Answers waiting polls and lets no more wait. */
-  def releasePolls(): Unit = parked.close()
+  def releasePolls(): Unit = {
+    parked.close()
+    parkedPops.close()
+  }
 
   /** Flushes everything. Requests that still come are refused. */
   def close(): Unit = {
@@ -144,7 +174,6 @@ final class BrokerCore(
   }
 
   private def makeHandlers(): Handlers = {
-    val creation = new TopicCreation(store.topics)
     val sendSettings = SendSettings(
       identity,
       config(Settings.maxMessageSize),
@@ -155,11 +184,6 @@ final class BrokerCore(
     val pullTables = PullTables(store, offsets, groups, consumers, traffic)
     val fence = new LeaseFence(locks, identity)
     val filters = new Filters(config(Settings.enablePropertyFilter))
-    val delays = new DelayPlanner(
-      DelayLimits(config(Settings.messageDelayLevel), config(Settings.timerMaxDelaySec) * 1000L),
-      clock,
-      () => timers.hasRoom
-    )
     val pull = new PullHandler(pullTables, parked, filters, fence, wide, clock)
     Handlers(
       route = new RouteHandler(store.topics, kv, identity),
@@ -169,7 +193,8 @@ final class BrokerCore(
         offsets,
         traffic,
         identity,
-        config(Settings.maxQueuesPerTopic)
+        config(Settings.maxQueuesPerTopic),
+        pops.removeTopic
       ),
       send = new SendHandler(store, creation, groups, locks, delays, sendSettings),
       pull = pull,
@@ -187,11 +212,37 @@ final class BrokerCore(
       lock = new LockHandler(locks, clock),
       group = new GroupHandler(
         GroupTables(groups, consumers, producers, offsets, store, traffic),
-        identity
+        identity,
+        pops.removeGroup
       ),
       runtime = new RuntimeHandler(identity, store, traffic, clock, directory.path.toFile),
       stream = new StreamHandler(store),
-      query = new QueryHandler(store)
+      query = new QueryHandler(store),
+      pop = popHandlers(filters)
+    )
+  }
+
+  private def popHandlers(filters: Filters): PopHandlers = {
+    val reader = new PopReader(
+      store,
+      offsets,
+      pops,
+      identity,
+      clock,
+      bound => ThreadLocalRandom.current().nextInt(bound)
+    )
+    val requests = new PopRequests(store, groups, filters, clock)
+    PopHandlers(
+      new PopHandler(requests, reader, parkedPops, store, traffic, clock),
+      new PopAckHandler(store, offsets, pops, parkedPops, clock),
+      new AssignmentHandler(
+        store.topics,
+        groups,
+        consumers,
+        new RequestModes(directory.table("messageRequestMode")),
+        identity
+      ),
+      new PopStateHandler(store, pops, clock)
     )
   }
 }
@@ -207,6 +258,9 @@ object BrokerCore {
   // As long as RocketMQ waits for a client (Broker2Client.callClient).
   private val ClientCallTimeoutMs = 10000L
   private val ClientCallSweepMs = 1000L
+
+  // What timed out comes back so much later at most; RocketMQ takes two to four seconds.
+  private val ReviveMs = 200L
 
   // RocketMQ's ScheduleMessageService looks as often.
   private val DelayedDeliveryMs = 100L
@@ -239,6 +293,10 @@ object BrokerCore {
 
   private def waitingRooms(config: BrokerConfig): Seq[TopicConfig] = {
     val levels = config(Settings.messageDelayLevel).length
-    Seq(TopicConfig(Names.ScheduleTopic, levels, levels), TopicConfig(Names.TimerTopic, 1, 1))
+    Seq(
+      TopicConfig(Names.ScheduleTopic, levels, levels),
+      TopicConfig(Names.TimerTopic, 1, 1),
+      TopicConfig(Names.PopLogTopic, 1, 1)
+    )
   }
 }

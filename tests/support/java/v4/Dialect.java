@@ -28,6 +28,10 @@ final class Dialect {
         throw new UnsupportedOperationException("RocketMQ 4 has no rebalance by the broker");
     }
 
+    static void hideFor(DefaultMQPushConsumer consumer, long millis) {
+        throw new UnsupportedOperationException("RocketMQ 4 does not pop");
+    }
+
     /** Reports topic and queues at each rebalance, changed or not: RocketMQ 4 has no listener for a push consumer. */
     static void onAssignment(DefaultMQPushConsumer consumer, BiConsumer<String, Set<MessageQueue>> report) {
         consumer.setAllocateMessageQueueStrategy(new AllocateMessageQueueAveragely() {

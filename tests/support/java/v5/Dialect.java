@@ -25,6 +25,10 @@ final class Dialect {
         consumer.setClientRebalance(false);
     }
 
+    static void hideFor(DefaultMQPushConsumer consumer, long millis) {
+        consumer.setPopInvisibleTime(millis);
+    }
+
     /** Reports topic and queues whenever a rebalance has changed them. */
     static void onAssignment(DefaultMQPushConsumer consumer, BiConsumer<String, Set<MessageQueue>> report) {
         consumer.setMessageQueueListener((topic, all, assigned) -> report.accept(topic, assigned));

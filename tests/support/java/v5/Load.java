@@ -4,7 +4,13 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -15,7 +21,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /**
  * Load for the benchmarks, made by Apache's client: {@code --mode batch} sends batches round the queues,
  * {@code ordered} sends one by one with the hash selector, {@code pull} reads everything with the lite pull
- * consumer. Prints how long the measured part took; warming up is not measured.
+ * consumer, {@code pop} with the push consumer of a group that the broker has switched to POP. Prints how long the measured part took; warming up is not measured.
  */
 public final class Load {
     private final Arguments arguments;
@@ -40,8 +46,11 @@ public final class Load {
             case "pull":
                 load.pull();
                 break;
+            case "pop":
+                load.pop();
+                break;
             default:
-                throw new IllegalArgumentException("--mode is batch, ordered or pull");
+                throw new IllegalArgumentException("--mode is batch, ordered, pull or pop");
         }
         System.exit(0);
     }
@@ -95,6 +104,33 @@ public final class Load {
             seen += messages.size();
         }
         report(begin);
+        consumer.shutdown();
+    }
+
+    private void pop() throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.required("group"));
+        Consumers.configure(consumer, arguments);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        Dialect.letBrokerRebalance(consumer);
+        consumer.setPopBatchNums(32);
+        consumer.setConsumeMessageBatchMaxSize(32);
+        consumer.subscribe(arguments.required("topic"), "*");
+        AtomicInteger seen = new AtomicInteger();
+        AtomicLong begin = new AtomicLong();
+        CountDownLatch all = new CountDownLatch(1);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            // Each message is acknowledged by itself when this returns.
+            if (begin.compareAndSet(0, System.nanoTime())) {
+                spentBefore = spent();
+            }
+            if (seen.addAndGet(messages.size()) >= count) {
+                all.countDown();
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        all.await();
+        report(begin.get());
         consumer.shutdown();
     }
 

@@ -192,6 +192,12 @@ object Settings extends SecuritySettings {
       1 to 10000000,
       "Long polls waiting at once; further ones are answered at once."
     )
+  val enableRetryTopicV2: Setting[Boolean] =
+    Setting.flag(
+      "enableRetryTopicV2",
+      false,
+      "Name retry topics of pops %RETRY%GROUP+TOPIC instead of %RETRY%GROUP_TOPIC."
+    )
   val serverChannelMaxIdleTimeSeconds: Setting[Int] =
     Setting.int(
       "serverChannelMaxIdleTimeSeconds",
@@ -310,6 +316,7 @@ object Settings extends SecuritySettings {
     maxPullBytes,
     maxPullMessages,
     maxParkedPulls,
+    enableRetryTopicV2,
     serverChannelMaxIdleTimeSeconds,
     channelExpiredTimeout,
     writeBufferHighWaterMark,

@@ -19,8 +19,12 @@ object AccessNeeds {
     case Code.SendMessageV2 | Code.SendBatchMessage => Seq(publish(call.text("b")))
     case Code.GetSendStream => Seq(publish(call.text("topic")))
     case Code.PullMessage | Code.LitePullMessage | Code.QueryConsumerOffset |
-        Code.UpdateConsumerOffset =>
+        Code.UpdateConsumerOffset | Code.PopMessage | Code.Notification | Code.PollingInfo =>
       Seq(Need.member(call.text("consumerGroup")), consume(call.text("topic")))
+    case Code.AckMessage | Code.ChangeMessageInvisibleTime =>
+      popped(call.text("consumerGroup"), call.text("topic"))
+    case Code.BatchAckMessage => acked(call.jsonBody)
+    case Code.QueryAssignment => Seq(Need.member(call.jsonBody.path("consumerGroup").asText()))
     case Code.QueryMessage => Seq(consume(call.text("topic")))
     case Code.ConsumerSendMsgBack => Seq(Need.member(call.text("group")))
     case Code.HeartBeat => heartbeat(call.jsonBody)
@@ -29,7 +33,7 @@ object AccessNeeds {
     case Code.CheckClientConfig => clientConfig(call.jsonBody)
     case Code.GetConsumerListByGroup | Code.GetConsumeStats | Code.GetConsumerConnectionList =>
       Seq(Need.member(call.text("consumerGroup")))
-    case Code.GetQueueLeases =>
+    case Code.GetQueueLeases | Code.GetPopState =>
       call.optional("consumerGroup").fold[Seq[Need]](Seq(Need.Admin))(group =>
         Seq(Need.member(group))
       )
@@ -71,6 +75,24 @@ object AccessNeeds {
 
   private def kv(call: Call, action: Action): Need =
     Need.On(Resource(ResourceKind.Kv, call.text("namespace")), Set(action))
+
+  /**
+   * Handles name the topic where the message lies: the group's retry topics for what it pops begin
+   * with its name. A handle gives nothing to read, and changes nothing but the group's own pops.
+   */
+  private def popped(group: String, topic: String): Seq[Need] = {
+    val isRetry = Seq("_", "+").exists(mark => topic.startsWith(Names.RetryPrefix + group + mark))
+    Need.member(group) +: Option.unless(isRetry)(consume(topic)).toSeq
+  }
+
+  private def acked(body: JsonNode): Seq[Need] =
+    body
+      .path("acks")
+      .elements()
+      .asScala
+      .flatMap(ack => popped(ack.path("c").asText(), ack.path("t").asText()))
+      .toSeq
+      .distinct
 
   private def heartbeat(body: JsonNode): Seq[Need] =
     body

@@ -24,7 +24,11 @@ final case class GroupTables(
 )
 
 /** Administration of groups. */
-final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
+final class GroupHandler(
+    tables: GroupTables,
+    identity: BrokerIdentity,
+    onCleaned: String => Unit
+) {
   import tables._
 
   /** 200. */
@@ -71,7 +75,10 @@ final class GroupHandler(tables: GroupTables, identity: BrokerIdentity) {
   def delete(call: Call): Unit = {
     val group = call.text("groupName")
     groups.delete(group)
-    if (call.optionalFlag("cleanOffset").getOrElse(false)) offsets.removeGroup(group)
+    if (call.optionalFlag("cleanOffset").getOrElse(false)) {
+      offsets.removeGroup(group)
+      onCleaned(group)
+    }
     call.answer(Response.ok)
   }
 

@@ -19,14 +19,24 @@ final case class Handlers(
     group: GroupHandler,
     runtime: RuntimeHandler,
     stream: StreamHandler,
-    query: QueryHandler
+    query: QueryHandler,
+    pop: PopHandlers
+)
+
+/** The handlers of pops. */
+final case class PopHandlers(
+    pop: PopHandler,
+    ack: PopAckHandler,
+    assignment: AssignmentHandler,
+    state: PopStateHandler
 )
 
 /** Which request goes where. What is not listed is answered "not supported". */
 object RoutingTable {
 
   def of(h: Handlers): Map[Int, Route] =
-    nameServer(h) ++ messages(h) ++ clients(h) ++ administration(h) ++ groups(h) ++ refused
+    nameServer(h) ++ messages(h) ++ clients(h) ++ administration(h) ++ groups(h) ++
+      pops(h.pop) ++ refused
 
   private def nameServer(h: Handlers): Map[Int, Route] = Map(
     Code.GetRouteInfoByTopic -> Route(NetworkThread, h.route.routeInfo),
@@ -92,6 +102,18 @@ object RoutingTable {
     Code.InvokeBrokerToResetOffset -> Route(Worker, h.reset.reset),
     Code.GetConsumerRunningInfo -> Route(NetworkThread, h.relay.runningInfo),
     Code.ConsumeMessageDirectly -> Route(NetworkThread, h.relay.consumeDirectly)
+  )
+
+  private def pops(h: PopHandlers): Map[Int, Route] = Map(
+    Code.PopMessage -> Route(NetworkThread, h.pop.pop),
+    Code.Notification -> Route(NetworkThread, h.pop.notification),
+    Code.PollingInfo -> Route(NetworkThread, h.pop.pollingInfo),
+    Code.AckMessage -> Route(NetworkThread, h.ack.ack),
+    Code.BatchAckMessage -> Route(NetworkThread, h.ack.ackBatch),
+    Code.ChangeMessageInvisibleTime -> Route(NetworkThread, h.ack.changeInvisibleTime),
+    Code.QueryAssignment -> Route(NetworkThread, h.assignment.query),
+    Code.SetMessageRequestMode -> Route(Worker, h.assignment.setMode),
+    Code.GetPopState -> Route(NetworkThread, h.state.state)
   )
 
   /** What RocketMQ serves and this broker does not, for a reason worth saying. */

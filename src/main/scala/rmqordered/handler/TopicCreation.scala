@@ -21,6 +21,9 @@ final class TopicCreation(topics: TopicTable) {
   def retryTopic(group: String, queues: Int): TopicConfig =
     ensure(Names.retryTopic(group), queues)
 
+  /** Where messages of a topic come again that a group popped in vain. */
+  def popRetryTopic(name: String): TopicConfig = ensure(name, 1)
+
   /** Where a group's given-up messages go. */
   def dlqTopic(group: String): TopicConfig = ensure(Names.dlqTopic(group), 1)
 

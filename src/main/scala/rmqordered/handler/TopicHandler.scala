@@ -15,7 +15,8 @@ final class TopicHandler(
     offsets: ConsumerOffsets,
     traffic: Traffic,
     identity: BrokerIdentity,
-    maxQueues: Int
+    maxQueues: Int,
+    onDeleted: String => Unit
 ) {
   private val topics = store.topics
 
@@ -72,6 +73,7 @@ final class TopicHandler(
     ensureNotSystem(name)
     store.deleteTopic(name)
     offsets.removeTopic(name)
+    onDeleted(name)
     call.answer(Response.ok)
   }
 

@@ -21,6 +21,9 @@ object Names {
   /** Where messages with a time of their own wait. */
   val TimerTopic = "rmq_sys_wheel_timer"
 
+  /** The journal of what was popped and acknowledged. */
+  val PopLogTopic = "rmq_sys_pop_log"
+
   /** Where clients report what became of their messages, if they are told to. */
   val TraceTopic = "RMQ_SYS_TRACE_TOPIC"
   val DefaultRegion = "DefaultRegion"
@@ -33,6 +36,7 @@ object Names {
   private val notAllowedToSend = Set(
     ScheduleTopic,
     TimerTopic,
+    PopLogTopic,
     "RMQ_SYS_TRANS_HALF_TOPIC",
     "RMQ_SYS_TRANS_OP_HALF_TOPIC",
     "TRANS_CHECK_MAX_TIME_TOPIC",
@@ -43,6 +47,16 @@ object Names {
     notAllowedToSend ++ Set(AutoCreateTopic, "BenchmarkTest", TraceTopic)
 
   def retryTopic(group: String): String = RetryPrefix + group
+
+  /**
+   * Where messages of a topic come again that a group popped in vain: RocketMQ's first spelling.
+   */
+  def popRetryTopic(group: String, topic: String): String = s"$RetryPrefix${group}_$topic"
+
+  /** RocketMQ's second spelling, which cannot be mistaken. */
+  def popRetryTopicV2(group: String, topic: String): String = s"$RetryPrefix$group+$topic"
+
+  def isRetryTopic(topic: String): Boolean = topic.startsWith(RetryPrefix)
 
   def dlqTopic(group: String): String = DlqPrefix + group
 
@@ -57,7 +71,9 @@ object Names {
   /** A sentence saying what is wrong with a topic name, or nothing. */
   def topicProblem(topic: String): Option[String] = {
     val isLong = topic.startsWith(RetryPrefix) || topic.startsWith(DlqPrefix)
-    problem("topic", topic, if (isLong) MaxRetryOrDlqTopicLength else MaxTopicLength)
+    // The second spelling of a group's retry topic holds a plus; it cannot leave a folder either.
+    val name = if (topic.startsWith(RetryPrefix)) topic.replaceFirst("\\+", "_") else topic
+    problem("topic", name, if (isLong) MaxRetryOrDlqTopicLength else MaxTopicLength)
   }
 
   /** A sentence saying what is wrong with a consumer group name, or nothing. */

@@ -18,6 +18,7 @@ object MessageProperties {
   val MsgRegion = "MSG_REGION"
   val TraceOn = "TRACE_ON"
   val PopCheckpoint = "POP_CK"
+  val FirstPopTime = "1ST_POP_TIME"
   val TransactionPrepared = "TRAN_MSG"
   val TimerDeliverMs = "TIMER_DELIVER_MS"
   val TimerDelaySec = "TIMER_DELAY_SEC"

@@ -57,10 +57,21 @@ object RequestCode {
   val GetTopicConfig = 351
   val GetSubscriptionGroupConfig = 352
   val LitePullMessage = 361
+  val QueryAssignment = 400
+  val SetMessageRequestMode = 401
+  val PopMessage = 200050
+  val AckMessage = 200051
+  val ChangeMessageInvisibleTime = 200053
+  val Notification = 200054
+  val PollingInfo = 200055
+  val BatchAckMessage = 200151
 
   /** This project's own: who holds which queue, and who held it before. Unused by RocketMQ. */
   val GetQueueLeases = 19001
 
   /** This project's own: the last message of a stream of stamped sends. Unused by RocketMQ. */
   val GetSendStream = 19002
+
+  /** This project's own: what is handed out by pops, per group and queue. Unused by RocketMQ. */
+  val GetPopState = 19010
 }

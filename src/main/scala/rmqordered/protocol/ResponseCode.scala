@@ -21,6 +21,9 @@ object ResponseCode {
   val InvalidParameter = 29
   val ConsumerNotOnline = 206
   val ConsumeMsgTimeout = 207
+  val NoMessage = 208
+  val PollingFull = 209
+  val PollingTimeout = 210
 
   /** The lease epoch of a pull or commit is not the live one: somebody else owns the queue now. */
   val StaleLeaseEpoch = 9001

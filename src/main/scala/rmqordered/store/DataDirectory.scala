@@ -13,6 +13,7 @@ import java.nio.file.Path
  * index/                  index by key
  * config/NAME.json        topics, groups, offsets, leases, key-value pairs, the store's checkpoint
  * config/sendStreams.bin  the last stamps, as of an earlier end of the commit log
+ * config/pops.bin         what is popped, likewise
  * }}}
  */
 final class DataDirectory private (val path: Path, val files: FileLayer, lock: AutoCloseable) {
@@ -31,6 +32,12 @@ final class DataDirectory private (val path: Path, val files: FileLayer, lock: A
   def sendStreams: AtomicFile = {
     files.createFolder(config)
     new AtomicFile(config.resolve("sendStreams.bin"), files)
+  }
+
+  /** The picture of what is popped. */
+  def pops: AtomicFile = {
+    files.createFolder(config)
+    new AtomicFile(config.resolve("pops.bin"), files)
   }
 
   def close(): Unit = lock.close()

@@ -107,6 +107,34 @@ class AccessGuardSuite extends BrokerSuite {
     )
   }
 
+  broker.test("pops and acknowledgements need the topic and the group") { b =>
+    val app = as(ready(b), "app")
+    def pop(group: String, topic: String): Int =
+      app(RequestCode.PopMessage, new Popper(b.connect(), topic, group).fields()).code
+    assertEquals(pop("g", "in"), ResponseCode.PollingTimeout)
+    assertEquals(pop("g", "out"), ResponseCode.NoPermission)
+    assertEquals(pop("others", "in"), ResponseCode.NoPermission)
+    assertEquals(pop("g", "%RETRY%g_others"), ResponseCode.NoPermission)
+    def ack(group: String, topic: String): Int = {
+      val fields = Map("consumerGroup" -> group, "topic" -> topic, "queueId" -> "0")
+      val handle = Map("extraInfo" -> "0 1 1 0 0 broker-a 0 0", "offset" -> "0")
+      app(RequestCode.AckMessage, fields ++ handle).code
+    }
+    assertEquals(ack("g", "in"), 0)
+    assertEquals(ack("g", "%RETRY%g_in"), ResponseCode.TopicNotExist)
+    assertEquals(ack("others", "in"), ResponseCode.NoPermission)
+    val others = Json.obj()
+    others.putArray("acks").addObject().put("c", "others").put("t", "in")
+    assertEquals(
+      app(RequestCode.BatchAckMessage, Map.empty, Json.bytes(others)).code,
+      ResponseCode.NoPermission
+    )
+    assertEquals(
+      app(RequestCode.SetMessageRequestMode, Map.empty, Json.bytes(Json.obj())).code,
+      ResponseCode.NoPermission
+    )
+  }
+
   broker.test("bodies are looked into: heartbeats and locks of others are refused") { b =>
     val client = ready(b)
     val app = as(client, "app")

@@ -37,10 +37,10 @@ class AdministrationSuite extends BrokerSuite {
     val all = json(client.call(RequestCode.GetAllTopicListFromNameServer)).get("topicList").toString
     assertEquals(
       all,
-      """["DefaultCluster","RMQ_SYS_TRACE_TOPIC","SCHEDULE_TOPIC_XXXX","TBW102","broker-a","rmq_sys_wheel_timer","t"]"""
+      """["DefaultCluster","RMQ_SYS_TRACE_TOPIC","SCHEDULE_TOPIC_XXXX","TBW102","broker-a","rmq_sys_pop_log","rmq_sys_wheel_timer","t"]"""
     )
     val ofCluster = json(client.call(RequestCode.GetTopicsByCluster, "cluster" -> "DefaultCluster"))
-    assertEquals(ofCluster.get("topicList").size(), 7)
+    assertEquals(ofCluster.get("topicList").size(), 8)
     assertEquals(
       json(client.call(RequestCode.GetTopicsByCluster, "cluster" -> "x")).get("topicList").size(),
       0

@@ -25,9 +25,9 @@ import rmqordered.util.{Json, ManualClock}
 final class TestBroker(
     folder: Path = StoreFixture.temporaryFolder(),
     settings: Map[String, String] = Map.empty,
-    files: FileLayer = DiskFiles
+    files: FileLayer = DiskFiles,
+    val clock: ManualClock = new ManualClock()
 ) {
-  val clock = new ManualClock()
   private val directory = DataDirectory.open(folder, files)
   private val identity = BrokerIdentity(
     "broker-a",

@@ -1,0 +1,142 @@
+package rmqordered.handler
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
+
+import org.slf4j.LoggerFactory
+
+import scala.collection.immutable.VectorMap
+
+import rmqordered.group.SubscriptionGroups
+import rmqordered.model.Names
+import rmqordered.offset.OffsetKey
+import rmqordered.pop.{Bits, CheckPoint, PopTable}
+import rmqordered.protocol.{DecodedRecord, MessageProperties, RecordContent, Slice}
+import rmqordered.schedule.Redelivery
+import rmqordered.store.{AppendOutcome, MessageStore}
+import rmqordered.util.Clock
+
+/**
+ * Brings back what was popped and not acknowledged in time: each message is stored again, in the
+ * group's retry topic for its topic, or among the dead letters when it was tried too often.
+ *
+ * The first time-out brings a message back at once; from the second on it stays hidden before,
+ * longer each time, unless the consumer itself chose when it wants to see it again.
+ *
+ * At least once: a message is settled after it was stored again, and what a crash kept from being
+ * settled comes twice. No threads: a timer calls `run`.
+ */
+final class PopRevival(
+    store: MessageStore,
+    pops: PopTable,
+    groups: SubscriptionGroups,
+    creation: TopicCreation,
+    levelMs: Vector[Long],
+    clock: Clock,
+    useV2: Boolean
+) {
+  import PopRevival._
+
+  private val underWay = new AtomicInteger()
+
+  /** Starts a batch, unless the last one is not through: so the disk sets the pace. */
+  def run(): Unit =
+    if (underWay.get() == 0 && store.isAccepting) {
+      val now = clock.wallMillis()
+      val waiting = pops.states.filter(_.due(now).hasNext).map(_.key)
+      val batch = waiting.foldLeft(Vector.empty[(OffsetKey, CheckPoint)]) { (found, key) =>
+        val room = MaxBatch - found.length
+        found ++ pops.under(key)(_.takeDue(now, room)).map(key -> _)
+      }
+      underWay.addAndGet(batch.length)
+      batch.foreach { case (key, point) => bringBack(key, point) }
+    }
+
+  private def bringBack(key: OffsetKey, point: CheckPoint): Unit = {
+    val pending = point.pending
+    val left = new AtomicInteger(pending.length)
+    val done = new AtomicLong()
+    pending.foreach { offset =>
+      bringBack(key, point, offset) { isDone =>
+        if (isDone) done.getAndUpdate(bits => bits | Bits.of(point.offsets, Seq(offset)))
+        if (left.decrementAndGet() == 0) {
+          pops.under(key)(_.returned(point.id, done.get()))
+          underWay.decrementAndGet()
+        }
+      }
+    }
+  }
+
+  private def bringBack(key: OffsetKey, point: CheckPoint, offset: Long)(
+      done: Boolean => Unit
+  ): Unit =
+    store.record(key.queue, offset) match {
+      case None => done(true)
+      case Some(record) =>
+        val times = record.envelope.reconsumeTimes
+        val isDead = groups.get(key.group).exists(times >= _.retryMaxTimes)
+        if (!isDead && times > 0 && !point.isChosen) putOff(key, point, offset, times)(done)
+        else append(record, target(key, record, isDead), propertiesOf(point, record))(done)
+    }
+
+  /** Hides it once more instead of handing it to the next consumer at once. */
+  private def putOff(key: OffsetKey, point: CheckPoint, offset: Long, times: Int)(
+      done: Boolean => Unit
+  ): Unit = {
+    val delayMs = levelMs(Math.min(FirstDelayLevel + times - 1, levelMs.length) - 1)
+    pops.under(key) { queue =>
+      queue.state
+        .change(point.id, offset, clock.wallMillis(), delayMs)
+        .foreach(queue.record(_)(_ => ()))
+    }
+    done(true)
+  }
+
+  private def target(key: OffsetKey, record: DecodedRecord, isDead: Boolean): String =
+    if (isDead) {
+      logger.info("message goes to the dead letters group={} at={}", key.group, record.position)
+      creation.dlqTopic(key.group).name
+    } else creation.popRetryTopic(retryTopic(key)).name
+
+  private def propertiesOf(point: CheckPoint, record: DecodedRecord): VectorMap[String, String] = {
+    val before = Redelivery.propertiesOf(record).removed(MessageProperties.PopCheckpoint)
+    if (before.contains(MessageProperties.FirstPopTime)) before
+    else before.updated(MessageProperties.FirstPopTime, point.id.popTime.toString)
+  }
+
+  private def retryTopic(key: OffsetKey): String =
+    if (Names.isRetryTopic(key.queue.topic)) key.queue.topic
+    else if (useV2) Names.popRetryTopicV2(key.group, key.queue.topic)
+    else Names.popRetryTopic(key.group, key.queue.topic)
+
+  private def append(
+      record: DecodedRecord,
+      topic: String,
+      properties: VectorMap[String, String]
+  )(done: Boolean => Unit): Unit = {
+    val encoded = Slice(MessageProperties.encode(properties).getBytes(UTF_8))
+    val content = new RecordContent(record.content.flag, record.content.body, encoded)
+    val envelope = record.envelope.copy(
+      topic = topic,
+      queueId = 0,
+      reconsumeTimes = record.envelope.reconsumeTimes + 1
+    )
+    store.append(envelope, Vector(content)) {
+      case _: AppendOutcome.Stored => done(true)
+      case AppendOutcome.TooLarge(bytes, limit) =>
+        logger.warn("a popped message is given up bytes={} limit={}", bytes, limit)
+        done(true)
+      case AppendOutcome.Unavailable(_) => done(false)
+    }
+  }
+}
+
+object PopRevival {
+  private val logger = LoggerFactory.getLogger(classOf[PopRevival])
+
+  // A timer shared with others must not be held for long.
+  private val MaxBatch = 1000
+
+  // Ten seconds, as RocketMQ's first retry of a pulled message.
+  private val FirstDelayLevel = 3
+}
