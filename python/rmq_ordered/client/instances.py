@@ -3,7 +3,7 @@
 Every run has client ids that nobody else ever uses, and writes each of them, under a key of its
 own, into the name servers' key-value configuration before it first locks with it. A new run reads
 the others there and knows as whom it may unlock. The record is a hint, never a right: without it a
-new run waits until the old lock ends (``decisions/0010-take-over-by-recorded-runs.md``).
+new run waits until the old lock ends (``decisions/0007-take-over-by-recorded-runs.md``).
 """
 
 from __future__ import annotations

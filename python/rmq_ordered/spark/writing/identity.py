@@ -2,7 +2,7 @@
 
 A stream is known by the id of its query, which Spark keeps in the checkpoint: the same after every
 restart, another one after the checkpoint was deleted. Only tasks see it, so the driver learns it
-from what they report (``docs/decisions/0011-a-sink-is-known-by-its-query.md``).
+from what they report (``docs/decisions/0008-a-sink-is-known-by-its-query.md``).
 """
 
 from __future__ import annotations
