@@ -25,10 +25,11 @@ JAVA_OPTIONS: Final = "RMQ_ORDERED_JAVA_OPTIONS"
 _JVM_FLAGS: Final = (
     # A laptop's broker must not grow with the machine's memory; messages live in the page cache.
     # What it needs for a while (slow readers, large frames) is between these two.
-    "-Xms64m",
+    "-Xms128m",
     "-Xmx512m",
-    # Nearly everything dies young; without a size of its own this part alone takes 128 MB.
-    "-Xmn32m",
+    # Nearly everything dies young: a third of this is enough, but a send then waits for the
+    # collector more often (measured: 6 % of Java's batch sends).
+    "-Xmn96m",
     "-XX:MaxDirectMemorySize=512m",
     # Small heap, few threads: the serial collector starts fastest and needs the least memory.
     "-XX:+UseSerialGC",
