@@ -126,10 +126,12 @@ def test_a_lite_pull_consumer_reads_every_key_in_order_and_commits(
 
     with anyclients.lite_pull_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
+        # While it lives: of a group's first commits, sent together, RocketMQ may forget one, and
+        # only the next ones bring it back.
+        wait_until_all_committed(broker, group, topic, sent)
 
     assert_queue_offsets_rise(received)
     assert_first_deliveries_follow_send_order(received, pairs)
-    wait_until_all_committed(broker, group, topic, sent)
 
 
 def test_a_lite_pull_consumer_reads_assigned_queues_seeks_back_and_commits_when_told(

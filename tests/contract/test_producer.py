@@ -16,7 +16,7 @@ from rmq_ordered.client import (
     ReadPlan,
     SendSettings,
 )
-from rmq_ordered.client.readback import StreamTrace, read_back
+from rmq_ordered.client.readback import StreamTrace, end_of_queue, read_back
 from rmq_ordered.errors import BatchSuperseded, ConnectionLost, ReplayDiverged
 from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueRange, SendStream
 from rmq_ordered.net.transport import Transport, connect_tcp
@@ -88,7 +88,7 @@ def rows(count: int, *, salt: str = "") -> pa.RecordBatch:
 
 
 def landed(client: Client, queue: MessageQueue) -> list[bytes]:
-    plan = ReadPlan(QueueRange(queue, 0, client.broker.max_offset(queue)))
+    plan = ReadPlan(QueueRange(queue, 0, end_of_queue(client, queue)))
     batches = QueueReader(client).read(plan)
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 

@@ -81,8 +81,13 @@ def test_offsets_of_all_queues_are_told_and_committed_wherever_they_live(
 ) -> None:
     producer = OrderedProducer(client, topic)
     producer.send_all({queue: [producer.message(b"m")] for queue in producer.queues})
-    spans = client.broker.topic_stats(topic)
-    assert [spans[queue].maximum for queue in producer.queues] == [1] * 4
+
+    def ends() -> list[int]:
+        spans = client.broker.topic_stats(topic)
+        return [spans[queue].maximum for queue in producer.queues]
+
+    # RocketMQ tells of a message once its queue knows it, a little after the send was answered.
+    wait_until(lambda: ends() == [1] * 4, "every queue tells of its message", DEADLINE_S)
     group = unique_name("group")
     client.broker.heartbeat("me", group, [topic])
     positions = {queue: number for number, queue in enumerate(producer.queues)}
