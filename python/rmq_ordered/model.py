@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+# RocketMQ's maxMessageSize, of bodies and of whole batches.
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+# What is left of the 64 of a sink in a stamp when a resent batch adds a number to its name.
+MAX_SINK_CHARACTERS: Final = 58
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -30,7 +30,7 @@ from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.progress import Phase, QueueProgress
 from rmq_ordered.protocol.answers import ensure_success, refusal
 from rmq_ordered.protocol.codes import ResponseCode
-from rmq_ordered.protocol.members import Subscription, dead_letter_request, with_filter
+from rmq_ordered.protocol.members import Subscription, dead_letter_request
 from rmq_ordered.protocol.pulls import (
     PULL_CODES,
     PullLimits,
@@ -358,12 +358,13 @@ class QueueWork:
             offset,
             group=self.group,
             limits=_LIMITS,
+            expression=one.subscription.expression,
+            expression_type=one.subscription.kind.value,
             suspend_ms=_SUSPEND_MS,
             lease_epoch=self.keeper.lease(queue).epoch,
         )
         what = f"a pull of {queue} at {offset}"
-        filtered = with_filter(request, one.subscription)
-        answer = self.client.broker.start(queue, filtered, what, _PULL_TIMEOUT_MS)
+        answer = self.client.broker.start(queue, request, what, _PULL_TIMEOUT_MS)
         one.pulled_at_ms = self.client.clock.wall_ms()
         wake = self._wakes[queue.broker_name]
         answer.future.add_done_callback(lambda _: wake.set())

@@ -11,13 +11,20 @@ from typing import Final
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.send_settings import OnLayoutChange, SendSettings
 from rmq_ordered.client.writer import OrderedWriter
-from rmq_ordered.columnar.outgoing import MAX_MESSAGE_BYTES, rows_from_messages
+from rmq_ordered.columnar.outgoing import rows_from_messages
 from rmq_ordered.errors import LocalProtocolError, OptionError, QueueLayoutChanged
-from rmq_ordered.model import MessageQueue, OutgoingMessage, SendResult, SendStream
+from rmq_ordered.model import (
+    MAX_MESSAGE_BYTES,
+    MAX_SINK_CHARACTERS,
+    MessageQueue,
+    OutgoingMessage,
+    SendResult,
+    SendStream,
+)
 from rmq_ordered.net.system import UniqueIds
 from rmq_ordered.ordering.selector import Selector, select_by_hash, select_consistently
 from rmq_ordered.protocol import properties as names
-from rmq_ordered.protocol.stamps import MAX_SINK_CHARACTERS, stamp_prefix
+from rmq_ordered.protocol.stamps import stamp_prefix
 
 _LOG: Final = logging.getLogger("rmq_ordered.client")
 # How many messages are taken from an iterator at a time.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rmq_ordered.columnar.outgoing import MAX_MESSAGE_BYTES
 from rmq_ordered.errors import OptionError
+from rmq_ordered.model import MAX_MESSAGE_BYTES
 from rmq_ordered.ordering.selector import Selector
 from rmq_ordered.protocol.compression import LZ4_FLAGS, ZLIB_FLAGS, ZSTD_FLAGS
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from rmq_ordered.columnar.digest import Hashes, lengths, row_hashes
 from rmq_ordered.errors import LocalProtocolError
-from rmq_ordered.model import OutgoingMessage
+from rmq_ordered.model import MAX_MESSAGE_BYTES, OutgoingMessage
 from rmq_ordered.protocol import properties as names
 from rmq_ordered.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
 from rmq_ordered.protocol.stamps import STAMP_PROPERTY
@@ -25,8 +25,6 @@ from rmq_ordered.protocol.stamps import STAMP_PROPERTY
 if TYPE_CHECKING:
     from rmq_ordered.columnar.slices import Flags, Integers
 
-# RocketMQ's maxMessageSize, of bodies and of whole batches.
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 # UNIQ_KEY and the longest stamp (sink of 64, three numbers of 18, digest of 16 characters).
 _IDENTITY_BYTES: Final = 42 + 11 + 64 + 3 * 19 + 17 + 1
 # Room for what a broker adds to a single message: region, trace flag, cluster name, WAIT.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rmq_ordered.errors import OptionError
+from rmq_ordered.model import MAX_MESSAGE_BYTES, MAX_SINK_CHARACTERS
 from rmq_ordered.options.connection import (
     NAME_SERVER,
     REQUEST_TIMEOUT,
@@ -27,10 +28,7 @@ from rmq_ordered.options.values import (
 _SINK_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 )
-_MAX_SINK_CHARACTERS: Final = 58
 _MAX_BATCH_DIGITS: Final = 17
-# RocketMQ's maxMessageSize.
-_MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 def _parse_batch_bytes(text: str) -> int:
     count = parse_bytes(text)
-    if count > _MAX_MESSAGE_BYTES:
+    if count > MAX_MESSAGE_BYTES:
         raise ValueError(text)
     return count
 
@@ -114,7 +112,7 @@ def _parse_batch_bytes(text: str) -> int:
 def _parse_sink_id(text: str) -> str:
     name = text.strip()
     # It is part of a consumer group's name and of every message's stamp.
-    if not 0 < len(name) <= _MAX_SINK_CHARACTERS or not set(name) <= _SINK_CHARACTERS:
+    if not 0 < len(name) <= MAX_SINK_CHARACTERS or not set(name) <= _SINK_CHARACTERS:
         raise ValueError(text)
     return name
 

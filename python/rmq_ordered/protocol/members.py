@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -125,13 +125,6 @@ def check_subscription_request(
         "subscriptionData": subscription.to_json(version_ms),
     }
     return RemotingCommand(RequestCode.CHECK_CLIENT_CONFIG, ext_fields={}, body=encode_json(body))
-
-
-def with_filter(pull: RemotingCommand, subscription: Subscription) -> RemotingCommand:
-    """A pull request that carries this subscription."""
-    fields = dict(pull.ext_fields or {})
-    fields |= {"expressionType": subscription.kind.value, "subscription": subscription.expression}
-    return replace(pull, ext_fields=fields)
 
 
 def dead_letter_request(group: str, message: Message, max_attempts: int) -> RemotingCommand:

@@ -25,8 +25,6 @@ _SINK: Final = "[A-Za-z0-9_.-]{1,64}"
 _STAMP: Final = re.compile(f"({_SINK})/{_NUMBER}/{_NUMBER}/{_NUMBER}/([0-9a-f]{{16}})", re.ASCII)
 _LARGEST_NUMBER: Final = 10**18 - 1
 _LARGEST_DIGEST: Final = 2**64 - 1
-# What is left of a sink's name when the stamps of a resent batch add a number to it.
-MAX_SINK_CHARACTERS: Final = 58
 
 
 @dataclass(frozen=True, slots=True)

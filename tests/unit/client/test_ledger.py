@@ -2,7 +2,6 @@
 
 import logging
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -29,12 +28,6 @@ def cluster() -> ClusterDouble:
 @pytest.fixture
 def broker(cluster: ClusterDouble) -> BrokerDouble:
     return cluster.brokers[0]
-
-
-@pytest.fixture
-def client(cluster: ClusterDouble) -> Iterator[Client]:
-    with cluster.client() as client:
-        yield client
 
 
 @pytest.fixture

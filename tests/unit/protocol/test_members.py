@@ -20,7 +20,6 @@ from rmq_ordered.protocol.members import (
     parse_reset,
     retry_topic,
     running_info,
-    with_filter,
 )
 from rmq_ordered.protocol.pulls import PullLimits, pull_request
 
@@ -75,8 +74,15 @@ def test_a_filter_is_checked_under_client_and_group() -> None:
 
 
 def test_a_pull_carries_the_filter() -> None:
-    pull = pull_request(QUEUE, 5, group="g", limits=PullLimits())
-    filtered = with_filter(pull, Subscription("orders", "a > 1", FilterKind.SQL92))
+    wanted = Subscription("orders", "a > 1", FilterKind.SQL92)
+    filtered = pull_request(
+        QUEUE,
+        5,
+        group="g",
+        limits=PullLimits(),
+        expression=wanted.expression,
+        expression_type=wanted.kind.value,
+    )
     assert filtered.ext("expressionType") == "SQL92"
     assert filtered.ext("subscription") == "a > 1"
     assert filtered.ext("queueOffset") == "5"
