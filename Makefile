@@ -6,6 +6,8 @@ CACHE := .cache
 JAR := python/rmq_ordered/jars/rmq-ordered-broker.jar
 SCALA_SOURCES := $(shell find src/main conf project build.sbt -type f -not -path '*/target/*' 2>/dev/null)
 SBT := scripts/sbt
+# Most tests wait for brokers rather than compute; every worker has brokers of its own.
+WORKERS ?= 2
 
 .PHONY: help setup demo test check bench jar docs clean
 .DEFAULT_GOAL := help
@@ -37,7 +39,7 @@ demo: setup ## An ordered pipeline on the embedded broker, killed and restarted,
 
 test: setup ## All tests: Scala, then Python on both brokers
 	@$(SBT) test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=25
 
 check: setup ## Format, lint, types, layers
 	@$(BIN)/ruff format --check .
