@@ -1,10 +1,8 @@
 """Holding queues for a consumer group: take, renew, notice loss, give back.
 
-The rules (when to trust, what counts as lost) are in ``ordering.lease``; this file adds the broker,
-the clock and the renewing thread. Everything unknown counts as "not ours".
-
-An unlock whose answer never came may still arrive, at any time. So the client id it carried is not
-used for a new lock any more: the next locks go under another one. A late unlock then finds nothing.
+The rules (when to trust, what counts as lost) are in ``ordering.lease``, the requests in
+``client.locking``; this file adds the clock and the renewing thread. Everything unknown counts as
+"not ours".
 """
 
 from __future__ import annotations
@@ -14,11 +12,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import Final, NoReturn
 
-from rmq_ordered.client.broker import BrokerOperations, grouped
+from rmq_ordered.client.broker import BrokerOperations
 from rmq_ordered.client.instances import Predecessor
+from rmq_ordered.client.locking import QueueLocks
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     QueueLeaseLost,
@@ -85,23 +83,14 @@ class LeaseKeeper:
     ) -> None:
         self.group = group
         self.client_id = client_id
-        self._broker = broker
         self._clock = clock
         self._renew_ms = renew_ms
         self._trust_ms = trust_ms
         self._table = LeaseTable(group, client_id, trust_ms)
         self._predecessors = tuple(predecessors)
-        self._announce = announce
-        # New locks go under this id; the queues in _ids were locked, or asked for, under theirs.
-        self._current_id = client_id
-        self._ids: dict[MessageQueue, str] = {}
-        # Unlocks without an answer: asked for again before the queues are locked anew.
-        self._unsure: list[tuple[str, list[MessageQueue]]] = []
-        self._generations = itertools.count(1)
+        self._locks = QueueLocks(broker, group, client_id, announce)
         # Until when an earlier run, alive somewhere, may still believe in what was taken over.
         self._settled_at_ms: int | None = None
-        # Everything ever asked for and not given back: an answer that never came may be a grant.
-        self._asked: set[MessageQueue] = set()
         self._lock = threading.Lock()
         # One exchange with the brokers at a time: a renewal must not overtake an unlock.
         self._exchange = threading.RLock()
@@ -148,7 +137,7 @@ class LeaseKeeper:
             return []
         asked_at_ms = self._clock.monotonic_ms()
         with self._exchange:
-            answers, failure = self._ask(wanted)
+            answers, failure = self._locks.ask(wanted)
             granted = self._keep([answer for answer in answers if answer.granted], asked_at_ms)
         if failure is not None:
             _LOG.warning("could not ask for queues group=%s: %s", self.group, failure)
@@ -164,31 +153,26 @@ class LeaseKeeper:
 
         Whoever works on a queue must have stopped before.
         """
+        given = list(queues)
         with self._exchange:
-            with self._lock:
-                mine = [queue for queue in queues if queue in self._ids]
-                for queue in mine:
-                    self._table.dropped(queue)
-                    self._asked.discard(queue)
-            if mine:
-                self._unlock(mine)
+            self._drop(given)
+            self._locks.give_back(given)
 
     def abandon(self, queues: Iterable[MessageQueue]) -> None:
         """Neither trust nor renew these queues any more, but leave them locked until that ends.
 
         For queues on which somebody still works: unlocked, they could be worked on twice.
         """
-        with self._exchange, self._lock:
-            for queue in queues:
-                self._table.dropped(queue)
-                self._asked.discard(queue)
-                self._ids.pop(queue, None)
+        left = list(queues)
+        with self._exchange:
+            self._drop(left)
+            self._locks.forget(left)
 
     def lease(self, queue: MessageQueue) -> QueueLease:
         """The token of a queue that is ours now; raises QueueLeaseLost."""
         self.ensure_held([queue])
         with self._lock:
-            return replace(self._table.lease(queue), client_id=self._ids[queue])
+            return replace(self._table.lease(queue), client_id=self._locks.id_of(queue))
 
     def ensure_held(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Raise QueueLeaseLost unless these queues (default: all acquired) are ours now."""
@@ -212,7 +196,7 @@ class LeaseKeeper:
         if not queues:
             return None
         asked_at_ms = self._clock.monotonic_ms()
-        answers, failure = self._ask(queues)
+        answers, failure = self._locks.ask(queues)
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             still_held = set(self._table.queues)
@@ -235,36 +219,17 @@ class LeaseKeeper:
             self._thread.join()
             self._thread = None
         with self._lock:
-            for queue in self._table.queues:
-                self._table.dropped(queue)
-            queues = sorted(self._asked)
-            self._asked.clear()
-        if queues and self._unlock(queues):
+            held = self._table.queues
+        self._drop(held)
+        if count := self._locks.give_back_all():
             _LOG.info(
-                "queues released count=%s group=%s client=%s",
-                len(queues),
-                self.group,
-                self.client_id,
+                "queues released count=%s group=%s client=%s", count, self.group, self.client_id
             )
 
-    def _ask(
-        self, queues: Sequence[MessageQueue]
-    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
-        """Lock at every broker by itself: one that is away must not cost the others' answers."""
-        answers: list[LockAnswer] = []
-        failure: RmqOrderedError | None = None
-        self._repeat_unlocks(queues)
+    def _drop(self, queues: Iterable[MessageQueue]) -> None:
         with self._lock:
-            self._asked.update(queues)
             for queue in queues:
-                self._ids.setdefault(queue, self._current_id)
-            batches = self._batches(queues)
-        for client_id, batch in batches:
-            try:
-                answers += self._broker.lock(self.group, client_id, batch)
-            except RmqOrderedError as error:
-                failure = error
-        return answers, failure
+                self._table.dropped(queue)
 
     def _take_prefix(
         self, wanted: Sequence[MessageQueue]
@@ -286,7 +251,7 @@ class LeaseKeeper:
         give_back = [answer.queue for answer in answers[len(keep) :] if answer.granted]
         self._keep(keep, asked_at_ms)
         if give_back:
-            self._unlock(give_back)
+            self._locks.unlock(give_back)
         return refused, failure
 
     def _keep(self, granted: Sequence[LockAnswer], asked_at_ms: int) -> list[MessageQueue]:
@@ -299,7 +264,7 @@ class LeaseKeeper:
                 "queues leased count=%s group=%s client=%s",
                 len(granted),
                 self.group,
-                self._current_id,
+                self._locks.current_id,
             )
             self._start_renewing()
         return [answer.queue for answer in granted]
@@ -311,17 +276,13 @@ class LeaseKeeper:
 
         Only what was refused is taken: who holds it renewed at most one lock's lifetime ago.
         """
-        answers, failure = self._ask(wanted)
+        answers, failure = self._locks.ask(wanted)
         refused = [answer.queue for answer in answers if not answer.granted]
         if not refused or not self._predecessors:
             return answers, failure
         for predecessor in self._predecessors:
-            for batch in grouped(refused, attrgetter("broker_name")).values():
-                try:
-                    self._broker.unlock(self.group, predecessor.client_id, batch)
-                except RmqOrderedError as error:
-                    _LOG.warning("could not unlock as %s: %s", predecessor.client_id, error)
-        again, late_failure = self._ask(refused)
+            self._locks.unlock_as(predecessor.client_id, refused)
+        again, late_failure = self._locks.ask(refused)
         taken = [answer for answer in again if answer.granted]
         if taken:
             self._note_take_over(taken)
@@ -359,50 +320,6 @@ class LeaseKeeper:
             raise failure
         owners = [(answer.queue, answer.owner) for answer in refused]
         raise QueueLeaseUnavailable(self.group, waited_ms, owners)
-
-    def _unlock(self, queues: Sequence[MessageQueue]) -> bool:
-        """Unlock at every broker by itself; whether all of them answered."""
-        with self._lock:
-            batches = self._batches(queues)
-            for queue in queues:
-                self._ids.pop(queue, None)
-        unsure = [
-            (client_id, batch)
-            for client_id, batch in batches
-            if not self._unlocks(client_id, batch)
-        ]
-        if unsure:
-            next_id = f"{self.client_id}~{next(self._generations)}"
-            self._announce(next_id)
-            with self._lock:
-                self._unsure += unsure
-                self._current_id = next_id
-        return not unsure
-
-    def _repeat_unlocks(self, queues: Iterable[MessageQueue]) -> None:
-        """What was unlocked without an answer is unlocked again, or it would refuse ourselves."""
-        wanted = set(queues)
-        with self._lock:
-            unsure, self._unsure = self._unsure, []
-        for client_id, batch in unsure:
-            if wanted.isdisjoint(batch) or not self._unlocks(client_id, batch):
-                with self._lock:
-                    self._unsure.append((client_id, batch))
-
-    def _unlocks(self, client_id: str, batch: Sequence[MessageQueue]) -> bool:
-        try:
-            self._broker.unlock(self.group, client_id, batch)
-        except RmqOrderedError as error:
-            _LOG.warning("could not unlock, locked until the lease ends: %s", error)
-            return False
-        return True
-
-    def _batches(self, queues: Iterable[MessageQueue]) -> list[tuple[str, list[MessageQueue]]]:
-        """Queues that can go into one request: of one broker, locked under one id."""
-        batches = grouped(
-            queues, lambda queue: (self._ids.get(queue, self._current_id), queue.broker_name)
-        )
-        return [(client_id, batch) for (client_id, _), batch in batches.items()]
 
     def _start_renewing(self) -> None:
         if self._thread is None:

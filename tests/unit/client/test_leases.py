@@ -1,33 +1,24 @@
 """Holding queues for a group: take, renew, lose, give back. Everything unknown is "not ours"."""
 
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
+from tests.support.lease_rig import Rig
 from tests.support.waiting import wait_until
 
-from rmq_ordered.client import Client, LeaseKeeper, leases
+from rmq_ordered.client import leases
 from rmq_ordered.client.instances import Predecessor
 from rmq_ordered.client.leases import RENEW_MS, TRUST_MS
 from rmq_ordered.errors import (
-    BrokerError,
     ConnectionLost,
     QueueLeaseLost,
     QueueLeaseUnavailable,
-    RemoteProtocolError,
-    RequestTimedOut,
-    TransportError,
 )
-from rmq_ordered.model import MessageQueue, QueueLease
-from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
+from rmq_ordered.model import QueueLease
+from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.testing import (
-    BrokerDouble,
-    ClusterDouble,
     DelayReply,
-    DropReply,
     HangUp,
     Refuse,
     ScriptedTransport,
@@ -36,62 +27,6 @@ from rmq_ordered.testing.faults import Serve, reply_to
 from rmq_ordered.testing.locks import LOCK_LIFETIME_MS
 
 LOCK, UNLOCK = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
-
-
-class Rig:
-    """One broker with four queues, and a keeper for the client under test."""
-
-    def __init__(self, *, has_epochs: bool) -> None:
-        features = frozenset({FEATURE_LEASE_EPOCH}) if has_epochs else frozenset[str]()
-        self.cluster = ClusterDouble(features=features)
-        self.clock = self.cluster.clock
-        self.network = self.cluster.network
-        self.broker: BrokerDouble = self.cluster.brokers[0]
-        self.queues = self.broker.add_topic("orders", 4)
-        self.client: Client = self.cluster.client()
-        self._keepers: list[LeaseKeeper] = []
-        self.keeper = self.new_keeper("me#1")
-
-    def new_keeper(self, client_id: str, **settings: Any) -> LeaseKeeper:
-        keeper = LeaseKeeper(self.client.broker, self.clock, "billing", client_id, **settings)
-        self._keepers.append(keeper)
-        return keeper
-
-    def owners(self) -> list[str | None]:
-        now_ms = self.clock.monotonic_ms()
-        return [self.broker.locks.owner("billing", queue, now_ms) for queue in self.queues]
-
-    def lock_as(self, client_id: str, queue: MessageQueue) -> None:
-        self.broker.locks.lock("billing", client_id, queue, self.clock.monotonic_ms())
-
-    def on_pause(self, action: Callable[[], None]) -> None:
-        """Do something whenever somebody lets time pass."""
-        pause = self.clock.pause_ms
-
-        def pause_and_act(duration_ms: int) -> None:
-            pause(duration_ms)
-            action()
-
-        self.clock.pause_ms = pause_and_act  # type: ignore[method-assign]
-
-    def close(self) -> None:
-        for keeper in self._keepers:
-            keeper.release()
-        self.client.close()
-
-
-@pytest.fixture(params=[True, False], ids=["with epochs", "without epochs"])
-def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
-    rig = Rig(has_epochs=request.param)
-    yield rig
-    rig.close()
-
-
-@pytest.fixture
-def fenced() -> Iterator[Rig]:
-    rig = Rig(has_epochs=True)
-    yield rig
-    rig.close()
 
 
 def test_the_three_lifetimes_are_in_the_order_that_makes_them_safe() -> None:
@@ -261,67 +196,6 @@ def test_a_renewal_whose_answer_is_lost_extends_nothing(rig: Rig, fault: HangUp)
         rig.keeper.ensure_held()
 
 
-def test_an_acquisition_whose_answer_is_lost_owns_nothing_and_leaves_nothing_locked(
-    rig: Rig,
-) -> None:
-    rig.network.arm(DropReply(rig.clock, 3_000), LOCK)
-    with pytest.raises(RequestTimedOut):
-        rig.keeper.acquire(rig.queues, 0)
-    with pytest.raises(QueueLeaseLost, match="never granted"):
-        rig.keeper.ensure_held(rig.queues)
-    assert rig.owners() == [None] * 4
-
-
-def test_an_acquisition_whose_answer_is_lost_asks_again_while_there_is_time(rig: Rig) -> None:
-    rig.network.arm(DropReply(rig.clock, 3_000), LOCK)
-    rig.keeper.acquire(rig.queues, 90_000)
-    rig.keeper.ensure_held(rig.queues)
-    assert rig.owners() == ["me#1"] * 4
-
-
-def test_a_broker_that_is_away_does_not_cost_the_leases_at_the_others() -> None:
-    cluster = ClusterDouble(brokers=2)
-    first, second = cluster.brokers
-    near, far = first.add_topic("orders", 1), second.add_topic("orders", 1)
-    client = cluster.client()
-    keeper = LeaseKeeper(client.broker, cluster.clock, "billing", "me#1")
-    keeper.acquire([*near, *far], 1_000)
-    cluster.network.take_down(first.address)
-    for _ in range(2):
-        cluster.clock.advance_ms(RENEW_MS)
-        with pytest.raises(TransportError):
-            keeper.renew()
-    keeper.ensure_held(far)
-    with pytest.raises(QueueLeaseLost, match="trusted for"):
-        keeper.ensure_held(near)
-    keeper.release()
-    client.close()
-
-
-@dataclass(frozen=True)
-class AnswerBody:
-    """The broker answers SUCCESS with this body."""
-
-    body: bytes
-
-    def strike(self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve) -> None:
-        transport.answer(reply_to(request, RemotingCommand(0, body=self.body)))
-
-
-def test_an_answer_that_names_no_queue_grants_nothing(rig: Rig) -> None:
-    rig.network.arm(AnswerBody(b"{}"), LOCK)
-    with pytest.raises(QueueLeaseUnavailable, match="another client"):
-        rig.keeper.acquire(rig.queues, 0)
-
-
-def test_an_answer_that_makes_no_sense_grants_nothing(rig: Rig) -> None:
-    rig.network.arm(AnswerBody(b"[]"), LOCK)
-    with pytest.raises(RemoteProtocolError):
-        rig.keeper.acquire(rig.queues, 0)
-    with pytest.raises(QueueLeaseLost):
-        rig.keeper.ensure_held(rig.queues)
-
-
 def test_a_renewal_that_answers_after_the_queue_was_given_back_holds_nothing(rig: Rig) -> None:
     rig.keeper.acquire(rig.queues, 0)
     table = rig.keeper._table
@@ -357,17 +231,6 @@ def test_a_keeper_may_acquire_again_after_a_release(rig: Rig) -> None:
     rig.keeper.acquire(rig.queues, 0)
     rig.keeper.ensure_held(rig.queues)
     assert rig.keeper._thread is not None
-
-
-def test_a_release_that_fails_warns_that_the_locks_stay(
-    rig: Rig, caplog: pytest.LogCaptureFixture
-) -> None:
-    rig.keeper.acquire(rig.queues, 0)
-    rig.network.arm(HangUp(), UNLOCK)
-    rig.keeper.release()
-    assert "locked until the lease ends" in caplog.text
-    with pytest.raises(QueueLeaseLost):
-        rig.keeper.ensure_held(rig.queues)
 
 
 def test_renewing_nothing_asks_nobody(rig: Rig) -> None:
@@ -487,44 +350,6 @@ def test_a_renewal_of_the_old_run_between_unlock_and_lock_only_delays_the_new_on
     assert rig.clock.pauses == [500]
 
 
-def test_a_take_over_that_cannot_unlock_waits_like_anybody_else(
-    rig: Rig, caplog: pytest.LogCaptureFixture
-) -> None:
-    rig.lock_as("nightly#0", rig.queues[0])
-    rig.network.arm(HangUp(), UNLOCK)
-    keeper = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0", True)])
-    keeper.acquire(rig.queues, 2_000)
-    assert "could not unlock as nightly#0" in caplog.text
-    assert rig.owners() == ["nightly#1"] * 4
-
-
-def test_after_an_unlock_without_an_answer_queues_are_locked_under_another_id(rig: Rig) -> None:
-    announced: list[str] = []
-    keeper = rig.new_keeper("me#9", announce=announced.append)
-    keeper.acquire(rig.queues, 0)
-    rig.network.arm(HangUp(), UNLOCK)  # lost on its way, or only late: nobody can tell
-    keeper.give_back(rig.queues[:2])
-    assert rig.owners() == ["me#9"] * 4
-    assert keeper.try_acquire(rig.queues) == list(rig.queues[:2])
-    assert announced == ["me#9~1"]
-    assert rig.owners() == ["me#9~1", "me#9~1", "me#9", "me#9"]
-    for queue in rig.queues[:2]:
-        rig.broker.locks.unlock("billing", "me#9", queue)  # the late unlock arrives
-    keeper.renew()
-    keeper.ensure_held(rig.queues)
-    assert [keeper.lease(queue).client_id for queue in rig.queues[1:3]] == ["me#9~1", "me#9"]
-    keeper.release()
-    assert rig.owners() == [None] * 4
-
-
-def test_an_acquisition_that_gives_back_in_vain_goes_on_under_another_id(rig: Rig) -> None:
-    rig.lock_as("other#1", rig.queues[0])
-    rig.network.arm(HangUp(), UNLOCK)
-    rig.on_pause(lambda: rig.broker.locks.unlock("billing", "other#1", rig.queues[0]))
-    rig.keeper.acquire(rig.queues, 2_000)
-    assert rig.owners() == ["me#1", "me#1~1", "me#1~1", "me#1~1"]
-
-
 def test_a_member_takes_what_is_free_and_keeps_the_rest_for_later(rig: Rig) -> None:
     rig.lock_as("other#1", rig.queues[1])
     assert rig.keeper.try_acquire(rig.queues[:3]) == [rig.queues[0], rig.queues[2]]
@@ -535,16 +360,6 @@ def test_a_member_takes_what_is_free_and_keeps_the_rest_for_later(rig: Rig) -> N
     assert rig.keeper.try_acquire(rig.queues[:1]) == [rig.queues[0]]
 
 
-def test_a_member_gets_nothing_from_a_broker_that_does_not_answer(
-    rig: Rig, caplog: pytest.LogCaptureFixture
-) -> None:
-    rig.network.arm(HangUp(is_served=True), LOCK)
-    assert rig.keeper.try_acquire(rig.queues) == []
-    assert "could not ask for queues" in caplog.text
-    rig.keeper.release()
-    assert rig.owners() == [None] * 4, "a grant that nobody heard of is given back"
-
-
 def test_a_lost_queue_can_be_given_back_and_taken_again(rig: Rig) -> None:
     rig.keeper.try_acquire(rig.queues)
     rig.clock.advance_ms(TRUST_MS + 1)
@@ -552,41 +367,3 @@ def test_a_lost_queue_can_be_given_back_and_taken_again(rig: Rig) -> None:
     rig.keeper.give_back(rig.queues[:1])
     assert rig.keeper.try_acquire(rig.queues[:1]) == [rig.queues[0]]
     assert rig.keeper.is_held(rig.queues[0])
-
-
-def test_an_interrupted_acquisition_leaves_nothing_locked(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = rig.client.broker.lock
-
-    def granted_but_interrupted(*arguments: object) -> object:
-        ask(*arguments)  # type: ignore[arg-type]
-        raise SystemExit(0)
-
-    monkeypatch.setattr(rig.client.broker, "lock", granted_but_interrupted)
-    with pytest.raises(SystemExit):
-        rig.keeper.acquire(rig.queues, 1_000)
-    rig.keeper.release()
-    assert rig.owners() == [None] * 4
-
-
-def test_a_release_with_one_broker_away_frees_the_queues_of_the_others() -> None:
-    cluster = ClusterDouble(brokers=2)
-    first, second = cluster.brokers
-    near, far = first.add_topic("orders", 1), second.add_topic("orders", 1)
-    client = cluster.client()
-    keeper = LeaseKeeper(client.broker, cluster.clock, "billing", "me#1")
-    keeper.acquire([*near, *far], 1_000)
-    cluster.network.take_down(first.address)
-    keeper.release()
-    now_ms = cluster.clock.monotonic_ms()
-    assert second.locks.owner("billing", far[0], now_ms) is None
-    assert first.locks.owner("billing", near[0], now_ms) == "me#1"
-    client.close()
-
-
-def test_a_refusal_that_is_final_ends_the_acquisition_at_once(rig: Rig) -> None:
-    rig.network.arm(Refuse(ResponseCode.NO_PERMISSION, "no"), LOCK, times=100)
-    with pytest.raises(BrokerError, match="no"):
-        rig.keeper.acquire(rig.queues, 90_000)
-    assert len(rig.network.requests(LOCK)) == 1
