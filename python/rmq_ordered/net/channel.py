@@ -221,6 +221,10 @@ class Channel:
             self._fail(ConnectionLost(self.address, reason))
         except (TransportError, ProtocolError) as error:
             self._fail(error)
+        except Exception as error:  # noqa: BLE001 (a thread ends here, and others wait for it)
+            _LOG.exception("the reader of address=%s has failed", self.address)
+            reason = f"its answers cannot be read any more, {type(error).__name__}: {error}"
+            self._fail(ConnectionLost(self.address, reason))
 
     def _deliver(self, data: memoryview) -> None:
         with self._lock:

@@ -349,3 +349,18 @@ def test_a_one_way_request_of_the_peer_gets_no_answer(rig: Rig) -> None:
     pending.result()
     assert [one.code for one in rig.asked] == [40]
     assert [one.code for one in rig.peer.sent] == [PULL.code]
+
+
+def test_an_error_nobody_thought_of_ends_the_channel_and_not_only_its_reader() -> None:
+    def stumble(address: str, request: RemotingCommand) -> RemotingCommand | None:
+        raise RecursionError("too deep")
+
+    peer = ScriptedTransport("b:1")
+    channel = Channel("b:1", peer, ManualClock(), stumble)
+    waiting = channel.start(PULL, "a pull", 600_000)
+    peer.answer(RemotingCommand(40, opaque=1))
+    with pytest.raises(ConnectionLost, match=r"b:1.*RecursionError: too deep.*a pull"):
+        waiting.result()
+    assert not channel.is_open
+    assert peer.is_closed
+    channel.close()
