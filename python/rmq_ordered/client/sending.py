@@ -33,11 +33,12 @@ from rmq_ordered.model import MessageQueue, QueueReceipt, SendResult, SendStream
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.sequencer import QueueSequencer
 from rmq_ordered.ordering.stream import Diverged, ReadBack, Recovery, Send, Skip, StampedStream
-from rmq_ordered.protocol.answers import refusal
+from rmq_ordered.protocol.answers import refusal, understood
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.sends import (
     STORED_CODES,
+    is_put_off,
     parse_receipt,
     send_batch_request,
     send_record_request,
@@ -266,7 +267,9 @@ class Lane:
             # What cannot be made smaller goes as it is: it may just fit the broker's limit.
             sys_flag = 0
             body = encode_records(piece.rows, self._identity, piece.first, piece.digests)
-        build = send_batch_request if len(piece.rows) > 1 else send_record_request
+        # RocketMQ 5.5 takes an empty body in a batch, but not by itself (a null at its broker).
+        is_single = len(piece.rows) == 1 and piece.rows.body_bytes[0] > 0
+        build = send_record_request if is_single else send_batch_request
         return build(
             self.queue,
             body,
@@ -300,8 +303,11 @@ class Lane:
     # Outcomes
 
     def _answered(self, answer: PendingAnswer) -> None:
+        def accept(response: RemotingCommand, address: str) -> None:
+            self._accept(response, answer)
+
         try:
-            self._accept(answer.result(), answer)
+            understood(accept, answer.result(), answer.channel.address, answer.what)
         except RmqOrderedError as error:
             self._fail(error)
 
@@ -353,11 +359,10 @@ class Lane:
             is_same = last is not None and last.batch == self._stream.batch
             found = last.sequence + 1 if last is not None and is_same else 0
             raise StreamGap(self.queue, self._stream, piece.first, found)
-        # Nothing was stored: the broker starts, changes its role or has no room.
-        if response.code == ResponseCode.SERVICE_NOT_AVAILABLE:
-            address = answer.channel.address
+        address = answer.channel.address
+        if is_put_off(response):
             raise BrokerBusy(address, answer.what, response.code, response.remark)
-        raise refusal(response, answer.channel.address, answer.what)
+        raise refusal(response, address, answer.what)
 
     def _timed_out(self, answer: PendingAnswer) -> None:
         """The request may still be served: where the queue is read back, that is waited out."""
