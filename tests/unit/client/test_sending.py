@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rmq_ordered.client import Client, OrderedProducer, SendSettings
-from rmq_ordered.client.sending import LaneTally, Piece
+from rmq_ordered.client.pieces import Piece
 from rmq_ordered.columnar.digest import running_digests
 from rmq_ordered.columnar.outgoing import rows_from_messages
 from rmq_ordered.errors import (
@@ -14,7 +14,7 @@ from rmq_ordered.errors import (
     QueueLayoutChanged,
     RemoteProtocolError,
 )
-from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueReceipt, SendResult
+from rmq_ordered.model import MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
 
@@ -51,14 +51,6 @@ def test_a_piece_knows_its_digests_after_it_was_cut() -> None:
     assert Piece(rows, 10, None).after(1).digest_at(11) == 0
     assert piece.nbytes == 5
     assert np.array_equal(rest.rows.hashes, rows.hashes[2:])
-
-
-def test_a_tally_puts_pieces_together() -> None:
-    tally = LaneTally(QueueReceipt(QUEUE))
-    tally.add(QueueReceipt(QUEUE, 0, 2, None, None))
-    tally.add(QueueReceipt(QUEUE, 3, 1, 7, 10))
-    assert tally.receipt == QueueReceipt(QUEUE, 3, 3, None, 10)
-    assert tally.results == [SendResult(QUEUE, -1, 2), SendResult(QUEUE, 7, 4)]
 
 
 def test_a_broker_that_is_starting_is_waited_for(
