@@ -12,13 +12,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.property.faults import SEND_FAULTS, SENDS, arm
+from tests.property.faults import SEND_FAULTS, SENDS, LateAppend, arm
 
 from rmq_ordered.client import OnDivergence, OrderedProducer, OrderedWriter, SendSettings
 from rmq_ordered.errors import ReplayDiverged, RmqOrderedError
 from rmq_ordered.model import MessageQueue, OutgoingMessage, SendStream
 from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode
-from rmq_ordered.testing import ClusterDouble
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.testing import ClusterDouble, ScriptedTransport
+from rmq_ordered.testing.faults import Serve
 
 SEARCH = settings(max_examples=60, deadline=None)
 EMBEDDED = frozenset({FEATURE_IDEMPOTENT_SEND})
@@ -42,6 +44,14 @@ class CrashOnArrival:
     def strike(self, transport: object, request: object, serve: object) -> None:
         if self.is_served:
             serve(request)  # type: ignore[operator]
+        raise Crash
+
+
+class CrashInFlight(LateAppend):
+    """The process dies; its request arrives while the next one is at work."""
+
+    def strike(self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve) -> None:
+        super().strike(transport, request, serve)
         raise Crash
 
 
@@ -180,6 +190,36 @@ def test_a_task_that_dies_again_and_again_writes_its_rows_once(
         assert stored(cluster) == expected(producer, keys)
         written = sum(receipt.count + receipt.duplicates for receipt in receipts.values())
         assert written == len(keys)
+
+
+@SEARCH
+@given(
+    keys=ROWS,
+    crashes=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=1, max_size=3),
+    faults=FAULT_LISTS,
+)
+def test_requests_of_a_dead_task_add_nothing_to_what_its_next_attempt_writes(
+    keys: list[int], crashes: list[tuple[int, int]], faults: list[str | None]
+) -> None:
+    # The broker that recognises repeats; what can happen on the other is in docs/guarantees.md.
+    with opened(EMBEDDED) as (cluster, begun):
+        producer = begun
+        for after, batch_rows in crashes:
+            producer.settings = replace(SETTINGS, batch_rows=batch_rows)
+            for code in SENDS:
+                cluster.network.arm(CrashInFlight(cluster), code, after=after)
+            attempt(producer, keys, {})
+            cluster.network.disarm()
+            producer = reborn(producer)
+        producer.settings = SETTINGS
+        arm_sends(cluster, faults)
+        with producer.writer(STREAM) as writer:
+            writer.write(table(keys))
+            writer.finish()
+        cluster.clock.advance_ms(60_000)
+        with cluster.client() as client:
+            client.broker.max_offset(producer.queues[0])  # whatever is late comes now
+        assert stored(cluster) == expected(producer, keys)
 
 
 def reborn(producer: OrderedProducer) -> OrderedProducer:
