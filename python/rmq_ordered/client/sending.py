@@ -22,7 +22,6 @@ from rmq_ordered.errors import (
     BrokerBusy,
     BrokerError,
     ConnectFailed,
-    LocalProtocolError,
     QueueLayoutChanged,
     RemoteProtocolError,
     ReplayDiverged,
@@ -146,8 +145,6 @@ class Lane:
 
     def add(self, piece: Piece) -> None:
         """Rows to send after all others."""
-        if self._is_given_up:
-            raise LocalProtocolError(f"{self.queue}: its sends were given up; open a new writer")
         self.waiting_bytes += piece.nbytes
         self._sequencer.add(piece)
 

@@ -80,6 +80,7 @@ class OrderedWriter:
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = 0
         self._turn = 0
+        self._is_over = False
         self._recovery: Recovery | None = None
 
     def __enter__(self) -> Self:
@@ -107,6 +108,7 @@ class OrderedWriter:
             LocalProtocolError: a row cannot be sent; the sentence has its key.
             RmqOrderedError: rows could not be sent.
         """
+        self._ensure_not_over()
         if rows.num_rows == 0:
             return
         self._gathered.append(rows)
@@ -116,6 +118,7 @@ class OrderedWriter:
 
     def write_rows(self, queue: MessageQueue, rows: OutgoingRows) -> None:
         """Take rows of one queue."""
+        self._ensure_not_over()
         lane = self._lane(queue)
         first = self._counts[queue]
         digests = None
@@ -132,6 +135,7 @@ class OrderedWriter:
 
     def flush(self) -> None:
         """Send everything that was written, and wait until it is acknowledged."""
+        self._ensure_not_over()
         self._route_gathered()
         lanes = list(self._lanes.values())
         self._run(lanes, lambda: all(lane.is_done for lane in lanes))
@@ -154,8 +158,17 @@ class OrderedWriter:
 
         What was sent and not answered is settled before this producer sends to the queue again.
         """
+        self._is_over = True
         self._gathered.clear()
         self._open_sends.keep(self._lanes.values())
+
+    def _ensure_not_over(self) -> None:
+        """Rows were dropped: to go on with others would leave them out silently."""
+        if self._is_over:
+            raise LocalProtocolError(
+                f"the writer of {self._stream} has failed or was left, and has given up its rows: "
+                "open a new one and write them again"
+            )
 
     # For the producer
 

@@ -266,7 +266,7 @@ def test_what_writers_left_behind_is_settled_one_after_the_other(
     while_waiting += [other.store, one.store]
     producer.send_all({Q0: [SECOND]})
     assert stored(cluster) == [b"first", b"first", b"second"]
-    with pytest.raises(LocalProtocolError, match="given up; open a new writer"):
+    with pytest.raises(LocalProtocolError, match="has given up its rows: open a new one"):
         writer.write_rows(Q0, rows_from_messages([FIRST]))
 
 
