@@ -10,6 +10,7 @@ what an earlier lane has left behind in flight is settled before the next one se
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +23,7 @@ from rmq_ordered.errors import (
     BrokerBusy,
     BrokerError,
     ConnectFailed,
+    ConnectionLost,
     QueueLayoutChanged,
     RemoteProtocolError,
     ReplayDiverged,
@@ -150,7 +152,8 @@ class Lane:
 
     def advance(self) -> None:
         """Send what may be sent now."""
-        self._settle_before()
+        if self._before is not None:
+            self._settle_before(self._before.advance)
         if self._before is not None:
             return
         while (piece := self._sequencer.take(self._now())) is not None:
@@ -164,7 +167,7 @@ class Lane:
     def settle(self) -> None:
         """Take the answer, if it is there or will never be."""
         if self._before is not None:
-            self._before.settle()
+            self._settle_before(self._before.settle)
         answer = self._pending
         if answer is None:
             return
@@ -220,17 +223,15 @@ class Lane:
         if self._before is not None:
             self._before.be_patient_again()
 
-    def _settle_before(self) -> None:
-        """Go on with what an earlier lane of this queue has left behind, if there is something."""
-        if self._before is None:
-            return
+    def _settle_before(self, go_on: Callable[[], None]) -> None:
+        """Go on with what an earlier lane of this queue has left behind."""
         try:
-            self._before.advance()
+            go_on()
         except SendUnsettled:
             raise
         except RmqOrderedError as error:
             raise SendUnsettled(self.queue, str(error)) from error
-        if self._before.is_done:
+        if self._before is not None and self._before.is_done:
             self._before = None
 
     # Deciding and sending
@@ -394,6 +395,7 @@ class Lane:
         (late, piece), self._late = self._late, None
         is_answered = late.future.done() and late.future.exception() is None
         if is_answered:
+            self._open = None
             self._state.learned(None)
             self._sending = piece
             self._answered(late)
@@ -410,6 +412,8 @@ class Lane:
         if self._sending is not None and not is_answer and not isinstance(error, ConnectFailed):
             self._lose(self._sending)
             pause_ms = self._settings.wait_out_ms if self._recovery is Recovery.READ_BACK else 0
+            if self._is_given_up and not error.retryable:
+                error = ConnectionLost(self.queue.broker_name, str(error))
         self._sending = None
         self._client.routes.forget(self.queue.topic)
         try:

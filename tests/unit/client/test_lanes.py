@@ -195,6 +195,52 @@ def test_what_cannot_be_read_as_an_answer_leaves_the_outcome_open(
     assert stored(cluster) == [b"first", b"second"]
 
 
+def test_nonsense_instead_of_an_answer_is_found_out_as_silence_is(
+    cluster: ClusterDouble,
+    producer: OrderedProducer,
+    hold: Hold,
+    while_waiting: list[Callable[[], None]],
+) -> None:
+    leave_in_flight(cluster, producer, hold)
+
+    def store_and_garble(
+        transport: ScriptedTransport, request: RemotingCommand, serve: Serve
+    ) -> None:
+        serve(request)
+        Garble().strike(transport, request, serve)
+
+    while_waiting.append(lambda: hold.answer_by(store_and_garble))
+    producer.send_all({Q0: [SECOND]})
+    assert stored(cluster) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("fault", [None, Refuse(ResponseCode.MESSAGE_ILLEGAL)], ids=repr)
+def test_an_answer_that_comes_after_its_deadline_settles_it(
+    cluster: ClusterDouble,
+    producer: OrderedProducer,
+    hold: Hold,
+    while_waiting: list[Callable[[], None]],
+    fault: Refuse | None,
+) -> None:
+    leave_in_flight(cluster, producer, hold)
+    while_waiting.append(lambda: cluster.clock.advance_ms(3_000))
+    pause = cluster.clock.pause_ms
+
+    def answer_late(duration_ms: int) -> None:
+        seen = producer._open_sends.before(Q0)
+        assert seen is not None
+        late = seen._late
+        assert late is not None
+        hold.store() if fault is None else hold.answer_by(fault.strike)
+        late[0].future.exception(5)  # the answer has come
+        pause(duration_ms)
+
+    cluster.clock.pause_ms = answer_late  # type: ignore[method-assign]
+    producer.send_all({Q0: [SECOND]})
+    assert stored(cluster) == ([b"first"] if fault is None else []) + [b"second"]
+    assert cluster.network.requests(RequestCode.PULL_MESSAGE) == []
+
+
 class Interrupt:
     """Somebody presses Ctrl-C while a request is sent; the broker gets it all the same."""
 
