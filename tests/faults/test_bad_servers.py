@@ -50,7 +50,7 @@ NOISE = b"\xff" + random.Random(5).randbytes(4_096)
 
 
 def nested(depth: int) -> bytes:
-    """An answer whose header holds lists in lists: where the stack ends depends on the reader."""
+    """An answer whose header holds lists in lists."""
     header = b'{"flag":0,"extFields":{"a":' + b"[" * depth + b"]" * depth + b"}}"
     return struct.pack(">iI", 4 + len(header), len(header)) + header
 
@@ -81,11 +81,7 @@ CASES: dict[str, tuple[Behave, type[RmqOrderedError], str]] = {
         RequestTimedOut,
         r"no answer.* within \d+ ms",
     ),
-    "a header nested a thousand times": (
-        say(b"".join(map(nested, range(900, 1_000)))),
-        ProtocolError,
-        "nested too deeply|never sent",
-    ),
+    "a header nested without end": (say(nested(100_000)), ProtocolError, "nested too deeply"),
     "a header that is no JSON": (say(struct.pack(">iI", 6, 2) + b"ab"), ProtocolError, "header"),
 }
 
