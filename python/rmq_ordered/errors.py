@@ -23,6 +23,7 @@
         BatchSuperseded
         StreamGap
         QueueLayoutChanged
+        SendUnsettled
       UndecodableMessage                a body is not what the query was told it is
       EmbeddedBrokerError               the broker's process did not start or died
         EmbeddedBrokerUnavailable       it was not even tried: Java, the jar or PySpark is missing
@@ -326,6 +327,23 @@ class QueueLayoutChanged(OrderingError):
             f"topic '{self.topic}': the queues {gone} can no longer be written to, {self.found} "
             "others can; keys would move to other queues and lose their order: bring the broker "
             "or the queues back, or set onQueueLayoutChange=rehash"
+        )
+
+
+class SendUnsettled(OrderingError):
+    """What was sent before may still be stored: anything newer could overtake it."""
+
+    def __init__(self, queue: object, reason: str) -> None:
+        super().__init__(queue, reason)
+        self.queue = queue
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue}: a failed call of this producer left a request in flight, and what "
+            f"became of it cannot be found out: {self.reason}; nothing newer was sent to this "
+            "queue, so that nothing is overtaken: call again, or make a new OrderedProducer to go "
+            "on without knowing"
         )
 
 

@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 from rmq_ordered.client import Client, QueueReader, ReadPlan, SendSettings
 from rmq_ordered.client.ledger import SinkLedger, WriteAttempt
 from rmq_ordered.model import QueueRange, SendStream
-from rmq_ordered.net.transport import Transport, connect_tcp
+from rmq_ordered.net.transport import STALL_TIMEOUT_MS, Transport, connect_tcp
 from rmq_ordered.protocol.codes import RequestCode
 from rmq_ordered.protocol.command import decode_command
 from rmq_ordered.protocol.frame import FrameDecoder
@@ -68,13 +68,13 @@ class _LateTransport:
         self._network = network
         self._decoder = FrameDecoder()
 
-    def send_all(self, data: bytes) -> None:
+    def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
         commands = [decode_command(frame) for frame in self._decoder.receive_data(data)]
         is_send = any(command.code == RequestCode.SEND_BATCH_MESSAGE for command in commands)
         if is_send and not self._network.held:
             self._network.held.append((self._address, data))
         else:
-            self._inner.send_all(data)
+            self._inner.send_all(data, timeout_ms)
 
     def receive_into(self, buffer: bytearray) -> int:
         return self._inner.receive_into(buffer)

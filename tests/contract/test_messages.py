@@ -105,10 +105,13 @@ def test_any_part_of_a_queue_can_be_read_again_and_is_the_same(
 def test_large_and_empty_bodies_survive(broker: Broker, client: Client) -> None:
     producer = OrderedProducer(client, broker.create_topic("sizes", 1))
     queue = producer.queues[0]
-    bodies = [b"x" * 3_000_000, b"y", b"z" * 700_000]
+    bodies = [b"x" * 3_000_000, b"", b"y", b"z" * 700_000]
     for body in bodies:
         producer.send("k", body)
-    assert read_all(client, queue, 3).column("value").to_pylist() == bodies
+    empty = producer.message(b"", key="k")
+    producer.send_all({queue: [empty, producer.message(b"!", key="k"), empty]})
+    expected = [*bodies, b"", b"!", b""]
+    assert read_all(client, queue, len(expected)).column("value").to_pylist() == expected
 
 
 def test_a_compressed_body_is_passed_through_and_decompressed_by_the_reader(

@@ -19,7 +19,7 @@ from rmq_ordered.client import (
 from rmq_ordered.client.readback import StreamTrace, end_of_queue, read_back
 from rmq_ordered.errors import BatchSuperseded, ConnectionLost, ReplayDiverged
 from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueRange, SendStream
-from rmq_ordered.net.transport import Transport, connect_tcp
+from rmq_ordered.net.transport import STALL_TIMEOUT_MS, Transport, connect_tcp
 from rmq_ordered.protocol.codes import RequestCode
 from rmq_ordered.protocol.command import decode_command
 from rmq_ordered.protocol.frame import FrameDecoder
@@ -48,13 +48,13 @@ class _DeafTransport:
         self._decoder = FrameDecoder()
         self._is_deaf = False
 
-    def send_all(self, data: bytes) -> None:
+    def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
         commands = [decode_command(frame) for frame in self._decoder.receive_data(data)]
         for command in commands:
             if command.code in SENDS:
                 self._plan.sends += 1
                 self._is_deaf = self._is_deaf or self._plan.sends in self._plan.positions
-        self._inner.send_all(data)
+        self._inner.send_all(data, timeout_ms)
 
     def receive_into(self, buffer: bytearray) -> int:
         # The broker has answered, so it has stored; nobody hears it.

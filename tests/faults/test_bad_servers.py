@@ -6,6 +6,7 @@ Real sockets and the real clock: what is tested is that nothing hangs.
 import random
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import trustme
 from tests.support.servers import BadServer, Behave, hang_up, say, stay_silent
 from tests.support.waiting import Deadline
 
-from rmq_ordered.client import Client, OrderedProducer, QueueReader, ReadPlan
+from rmq_ordered.client import Client, OrderedProducer, QueueReader, ReadPlan, SendSettings
 from rmq_ordered.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -47,6 +48,13 @@ OTHER = encode_command(RemotingCommand(0, opaque=77, flag=FLAG_RESPONSE))
 # Starts with a byte that makes its first word no length; the rest is chance.
 NOISE = b"\xff" + random.Random(5).randbytes(4_096)
 
+
+def nested(depth: int) -> bytes:
+    """An answer whose header holds lists in lists."""
+    header = b'{"flag":0,"extFields":{"a":' + b"[" * depth + b"]" * depth + b"}}"
+    return struct.pack(">iI", 4 + len(header), len(header)) + header
+
+
 CASES: dict[str, tuple[Behave, type[RmqOrderedError], str]] = {
     "an HTTP server": (say(HTTP, and_close=True), ProtocolError, "HTTP port"),
     "an SSH server": (say(b"SSH-2.0-OpenSSH_9.6\r\n", first=True), ProtocolError, "remoting"),
@@ -64,10 +72,16 @@ CASES: dict[str, tuple[Behave, type[RmqOrderedError], str]] = {
     "a huge length": (say(struct.pack(">i", 2**31 - 1)), ProtocolError, "2147483647 bytes"),
     "a negative length": (say(struct.pack(">i", -5)), ProtocolError, "-5 bytes"),
     "a header longer than its frame": (
-        say(struct.pack(">iI", 8, 0xFF_FFFF) + b"ab"),
+        say(struct.pack(">iI", 6, 0xFF_FFFF) + b"ab"),
+        ProtocolError,
+        "header of 16777215 bytes",
+    ),
+    "a frame shorter than it says": (
+        say(struct.pack(">iI", 8, 2) + b"ab"),
         RequestTimedOut,
         r"no answer.* within \d+ ms",
     ),
+    "a header nested without end": (say(nested(100_000)), ProtocolError, "nested too deeply"),
     "a header that is no JSON": (say(struct.pack(">iI", 6, 2) + b"ab"), ProtocolError, "header"),
 }
 
@@ -134,6 +148,27 @@ def test_a_broker_that_is_none_is_told_in_time_with_its_address_and_the_queue(
             producer.send("order-1", b"created")
     assert bad_server.address in str(raised.value)
     assert str(queue) in str(raised.value)
+    assert not deadline.has_passed
+
+
+def test_a_broker_that_never_reads_ends_sends_in_time() -> None:
+    cluster = ClusterDouble()
+    queues = cluster.brokers[0].add_topic("orders", 4)
+    is_over = threading.Event()
+    deadline = Deadline(10)
+    with (
+        BadServer(lambda peer: is_over.wait(GRACE_S) and None) as deaf,
+        BadServer(name_server(cluster)) as names,
+        Client(names.address, request_timeout_ms=TIMEOUT_MS) as client,
+    ):
+        cluster.brokers[0].address = deaf.address
+        settings = SendSettings(send_timeout_ms=TIMEOUT_MS, idempotent=False)
+        producer = OrderedProducer(client, "orders", settings=settings)
+        # Together more than the buffers between the two can hold.
+        large = [producer.message(bytes(4_000_000))]
+        with pytest.raises((ConnectionLost, RequestTimedOut), match=deaf.address):
+            producer.send_all(dict.fromkeys(queues, large))
+        is_over.set()
     assert not deadline.has_passed
 
 

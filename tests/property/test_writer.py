@@ -12,13 +12,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.property.faults import SEND_FAULTS, arm
+from tests.property.faults import SEND_FAULTS, SENDS, LateAppend, arm
 
 from rmq_ordered.client import OnDivergence, OrderedProducer, OrderedWriter, SendSettings
 from rmq_ordered.errors import ReplayDiverged, RmqOrderedError
 from rmq_ordered.model import MessageQueue, OutgoingMessage, SendStream
 from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode
-from rmq_ordered.testing import ClusterDouble
+from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.testing import ClusterDouble, ScriptedTransport
+from rmq_ordered.testing.faults import Serve
 
 SEARCH = settings(max_examples=60, deadline=None)
 EMBEDDED = frozenset({FEATURE_IDEMPOTENT_SEND})
@@ -27,7 +29,6 @@ FAULT_LISTS = st.lists(SEND_FAULTS, max_size=10)
 ROWS = st.lists(st.integers(0, 3), max_size=30) | st.just([1] * 12)
 STREAM = SendStream("sink", 3, 1)
 SETTINGS = SendSettings(send_timeout_ms=600_000, batch_rows=3)
-SENDS = (RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2)
 
 
 class Crash(Exception):
@@ -43,6 +44,14 @@ class CrashOnArrival:
     def strike(self, transport: object, request: object, serve: object) -> None:
         if self.is_served:
             serve(request)  # type: ignore[operator]
+        raise Crash
+
+
+class CrashInFlight(LateAppend):
+    """The process dies; its request arrives while the next one is at work."""
+
+    def strike(self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve) -> None:
+        super().strike(transport, request, serve)
         raise Crash
 
 
@@ -110,6 +119,39 @@ def test_rows_land_once_and_in_order_whatever_goes_wrong(
 
 
 @SEARCH
+@example(frozenset(), [{0: 1, 1: 1}, {0: 1}], ["late", "no"])
+@given(
+    features=FEATURES,
+    calls=st.lists(
+        st.dictionaries(st.integers(0, 2), st.integers(1, 4), max_size=3), min_size=1, max_size=6
+    ),
+    faults=st.lists(SEND_FAULTS | st.just("no"), max_size=10),
+)
+def test_whatever_calls_fail_nothing_is_overtaken_or_there_twice(
+    features: frozenset[str], calls: list[dict[int, int]], faults: list[str | None]
+) -> None:
+    with opened(features) as (cluster, producer):
+        arm_sends(cluster, faults)
+        acknowledged: dict[str, set[bytes]] = {str(queue): set() for queue in producer.queues}
+        number = 0
+        for call in calls:
+            batches: dict[MessageQueue, list[OutgoingMessage]] = {}
+            for index, count in call.items():
+                bodies = [b"%03d" % (number + step) for step in range(count)]
+                batches[producer.queues[index]] = [producer.message(body) for body in bodies]
+                number += count
+            try:
+                producer.send_all(batches)
+            except RmqOrderedError:
+                continue
+            for queue, messages in batches.items():
+                acknowledged[str(queue)] |= {message.body for message in messages}
+        for name, bodies in stored(cluster).items():
+            assert bodies == sorted(set(bodies))
+            assert acknowledged[name] <= set(bodies)
+
+
+@SEARCH
 @example(frozenset(), [1] * 12, [(1, True, 2)], [], 1)
 @given(
     features=FEATURES,
@@ -125,7 +167,8 @@ def test_a_task_that_dies_again_and_again_writes_its_rows_once(
     faults: list[str | None],
     noise: int,
 ) -> None:
-    with opened(features) as (cluster, producer):
+    with opened(features) as (cluster, begun):
+        producer = begun
         broker = cluster.brokers[0]
         floors = dict.fromkeys(producer.queues, 0)
         for after, is_served, batch_rows in crashes:
@@ -134,7 +177,8 @@ def test_a_task_that_dies_again_and_again_writes_its_rows_once(
             for code in SENDS:
                 cluster.network.arm(CrashOnArrival(is_served=is_served), code, after=after)
             attempt(producer, keys, floors)
-            cluster.network._faults.clear()
+            cluster.network.disarm()
+            producer = reborn(producer)
             for queue in producer.queues:
                 for _ in range(noise):
                     broker.queues[queue].append(OutgoingMessage(b"", {"noise": "1"}), 0)
@@ -146,6 +190,41 @@ def test_a_task_that_dies_again_and_again_writes_its_rows_once(
         assert stored(cluster) == expected(producer, keys)
         written = sum(receipt.count + receipt.duplicates for receipt in receipts.values())
         assert written == len(keys)
+
+
+@SEARCH
+@given(
+    keys=ROWS,
+    crashes=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=1, max_size=3),
+    faults=FAULT_LISTS,
+)
+def test_requests_of_a_dead_task_add_nothing_to_what_its_next_attempt_writes(
+    keys: list[int], crashes: list[tuple[int, int]], faults: list[str | None]
+) -> None:
+    # The broker that recognises repeats; what can happen on the other is in docs/guarantees.md.
+    with opened(EMBEDDED) as (cluster, begun):
+        producer = begun
+        for after, batch_rows in crashes:
+            producer.settings = replace(SETTINGS, batch_rows=batch_rows)
+            for code in SENDS:
+                cluster.network.arm(CrashInFlight(cluster), code, after=after)
+            attempt(producer, keys, {})
+            cluster.network.disarm()
+            producer = reborn(producer)
+        producer.settings = SETTINGS
+        arm_sends(cluster, faults)
+        with producer.writer(STREAM) as writer:
+            writer.write(table(keys))
+            writer.finish()
+        cluster.clock.advance_ms(60_000)
+        with cluster.client() as client:
+            client.broker.max_offset(producer.queues[0])  # whatever is late comes now
+        assert stored(cluster) == expected(producer, keys)
+
+
+def reborn(producer: OrderedProducer) -> OrderedProducer:
+    """A new process, which knows nothing of what the old one has in flight."""
+    return OrderedProducer(producer._client, "orders", settings=producer.settings)
 
 
 def attempt(producer: OrderedProducer, keys: list[int], floors: dict[MessageQueue, int]) -> None:
@@ -162,12 +241,14 @@ def attempt(producer: OrderedProducer, keys: list[int], floors: dict[MessageQueu
 def test_a_replay_with_other_rows_never_passes_for_the_first_attempt(
     features: frozenset[str], keys: list[int], other: list[int], landed: int
 ) -> None:
-    with opened(features) as (cluster, producer):
+    with opened(features) as (cluster, begun):
+        producer = begun
         floors = dict.fromkeys(producer.queues, 0)
         for code in SENDS:
             cluster.network.arm(CrashOnArrival(is_served=True), code, after=landed)
         attempt(producer, keys, floors)
-        cluster.network._faults.clear()
+        cluster.network.disarm()
+        producer = reborn(producer)
         before = stored(cluster)
         replay = expected(producer, other, "!")
         try:

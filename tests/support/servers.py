@@ -2,8 +2,8 @@
 
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -54,6 +54,23 @@ class BadServer:
     def _serve(self, peer: socket.socket) -> None:
         with suppress(OSError):
             self._behave(peer)
+
+
+@contextmanager
+def slow_reader(peer: socket.socket) -> Iterator[None]:
+    """Takes one byte after the other, so that a sender never stands still for long."""
+
+    def read() -> None:
+        with suppress(OSError):
+            while peer.recv(1):
+                pass
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    yield
+    with suppress(OSError):
+        peer.shutdown(socket.SHUT_RDWR)
+    thread.join(DEADLINE_S)
 
 
 def hang_up(peer: socket.socket) -> None:

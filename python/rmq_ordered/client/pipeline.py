@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from rmq_ordered.client.retry import retry_until
 from rmq_ordered.client.routes import RouteTable
 from rmq_ordered.clock import Clock
-from rmq_ordered.errors import RmqOrderedError, TransportError
+from rmq_ordered.errors import ConnectionLost, RequestTimedOut, RmqOrderedError, TransportError
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.protocol.answers import understood
@@ -91,20 +91,39 @@ class Pipeline:
         self, questions: Sequence[Question[T]], deadline_ms: int
     ) -> list[T | RmqOrderedError]:
         """Start all, then collect all; a failure stands in the place of its answer."""
-        started = [self._start(question, deadline_ms) for question in questions]
+        away: dict[tuple[str, str], RmqOrderedError] = {}
+        started = [self._start(question, deadline_ms, away) for question in questions]
         outcomes: list[T | RmqOrderedError] = []
         for question, pending in zip(questions, started, strict=True):
             outcome: T | RmqOrderedError = self._collect(question, pending)
             outcomes.append(outcome)
         return outcomes
 
-    def _start(self, question: Question[T], deadline_ms: int) -> PendingAnswer | RmqOrderedError:
+    def _start(
+        self,
+        question: Question[T],
+        deadline_ms: int,
+        away: dict[tuple[str, str], RmqOrderedError],
+    ) -> PendingAnswer | RmqOrderedError:
+        """``away`` holds the brokers of this round that cannot be sent to: none is tried twice."""
+        place = question.topic, question.broker_name
+        if place in away:
+            return away[place]
         try:
-            address = self._routes.master(question.topic, question.broker_name)
+            self._ensure_time(question, deadline_ms)
+            address = self._routes.master(*place)
             left_ms = max(1, deadline_ms - self._clock.monotonic_ms())
             return self._remoting.start(address, question.request, question.what, left_ms)
         except RmqOrderedError as error:
+            # A connection that was open and broke is replaced at once: the next one may pass.
+            if not isinstance(error, ConnectionLost):
+                away[place] = error
             return self._failed(question, error)
+
+    def _ensure_time(self, question: Question[T], deadline_ms: int) -> None:
+        """Finding a broker, or connecting to one, may have used up everybody's time."""
+        if self._clock.monotonic_ms() >= deadline_ms:
+            raise RequestTimedOut(question.broker_name, question.what, self._timeout_ms)
 
     def _collect(
         self, question: Question[T], pending: PendingAnswer | RmqOrderedError

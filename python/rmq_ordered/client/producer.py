@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from rmq_ordered.client.connection import Client
+from rmq_ordered.client.lanes import OpenSends
 from rmq_ordered.client.send_settings import OnLayoutChange, SendSettings
 from rmq_ordered.client.writer import OrderedWriter
 from rmq_ordered.columnar.outgoing import rows_from_messages
@@ -75,6 +76,7 @@ class OrderedProducer:
         self._ids = UniqueIds()
         self.queues = self._pinned(queues)
         self._plain: OrderedWriter | None = None
+        self._open_sends = OpenSends()
 
     def queue_of(self, key: str) -> MessageQueue:
         """Where messages of this key go.
@@ -114,7 +116,13 @@ class OrderedProducer:
         is_stamped = stream is not None and self.settings.idempotent
         known = stream or SendStream(self._ids.next(), 0, 0)
         return OrderedWriter(
-            self._client, self.queues, self.settings, known, is_stamped=is_stamped, floors=floors
+            self._client,
+            self.queues,
+            self.settings,
+            known,
+            is_stamped=is_stamped,
+            floors=floors,
+            open_sends=self._open_sends,
         )
 
     def send(
@@ -159,6 +167,8 @@ class OrderedProducer:
         Raises:
             RmqOrderedError: a batch was refused for good, or kept failing for the send timeout.
                 What had landed until then is stored, and is a prefix of each queue's messages.
+                What was in flight then is settled before the next call sends to that queue.
+            SendUnsettled: that could not be done within the send timeout.
         """
         # Gone while it works: after an error, what was not sent must not go with the next call.
         writer, self._plain = self._plain or self.writer(), None
@@ -168,11 +178,7 @@ class OrderedProducer:
             rest = iter(items)
             while taken := list(islice(rest, _TAKEN_AT_ONCE)):
                 writer.write_rows(queue, rows_from_messages(taken))
-        try:
-            writer.flush()
-        except BaseException:
-            writer.abandon()
-            raise
+        writer.flush()
         self._plain = writer
         return {queue: list(lane.tally.results) for queue, lane in lanes.items()}
 

@@ -18,8 +18,9 @@ from rmq_ordered.client.reader import QueueReader, ReadPlan
 from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange
 from rmq_ordered.model import LandedStamp, MessageQueue, QueueRange
-from rmq_ordered.protocol.answers import ensure_success
+from rmq_ordered.protocol.answers import ensure_success, understood
 from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.groups import max_offset_request
 from rmq_ordered.protocol.properties import PROPERTY_UNIQ_KEY
 from rmq_ordered.protocol.stamps import STAMP_PROPERTY
@@ -96,7 +97,12 @@ def _ask_end(client: Client, queue: MessageQueue, *, committed: bool) -> int:
     answer = client.broker.start(
         queue, replace(request, ext_fields=fields), what, client.request_timeout_ms
     )
-    return ensure_success(answer.result(), answer.channel.address, what).ext_int("offset")
+    address = answer.channel.address
+    return understood(_offset_in, ensure_success(answer.result(), address, what), address, what)
+
+
+def _offset_in(response: RemotingCommand, address: str) -> int:
+    return response.ext_int("offset")
 
 
 def read_back(

@@ -27,7 +27,7 @@ from rmq_ordered.errors import (
 from rmq_ordered.model import QueueLease, QueueRange
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.window import PullWindow
-from rmq_ordered.protocol.answers import ensure_success, refusal
+from rmq_ordered.protocol.answers import ensure_success, refusal, understood
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import (
@@ -217,6 +217,10 @@ def _raise_gap(plan: ReadPlan, rows: pa.RecordBatch, start: int) -> NoReturn:
     raise QueueGap(plan.range.queue, start + index, found)
 
 
+def _parse(response: RemotingCommand, address: str) -> PullResult:
+    return parse_pull(response)
+
+
 class _Pulls:
     """The pulls of one read: the window decides, this class sends, waits and recovers."""
 
@@ -301,8 +305,8 @@ class _Pulls:
             )
         if response.code not in PULL_CODES:
             raise refusal(response, answer.channel.address, answer.what)
-        result = parse_pull(response)
         asked, address = self.window.oldest, answer.channel.address
+        result = understood(_parse, response, address, answer.what)
         if (
             result.status is PullStatus.OFFSET_ILLEGAL
             and not result.minimum <= asked < result.maximum

@@ -1,43 +1,48 @@
-"""The sends of one queue, and a loop that keeps many queues busy at once.
+"""The sends of one queue.
 
 ``QueueSequencer`` says which rows come next, ``StampedStream`` what of them is there already; this
-module moves bytes. One request of a queue is in flight at a time, so nothing is ever overtaken.
+module moves bytes. One request of a queue is in flight at a time, so nothing is ever overtaken, and
+what an earlier lane has left behind in flight is settled before the next one sends:
+
+    SENDING --give_up, a request may still be stored--> GIVEN UP --answered, or found out--> done
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from rmq_ordered.client.connection import Client
+from rmq_ordered.client.pieces import LaneTally, Piece
 from rmq_ordered.client.readback import StreamTrace, TraceFound, floor_of, read_back
 from rmq_ordered.client.send_settings import OnDivergence, SendSettings
-from rmq_ordered.columnar.digest import Hashes
-from rmq_ordered.columnar.outgoing import OutgoingRows
 from rmq_ordered.columnar.records import RecordIdentity, encode_records
 from rmq_ordered.errors import (
     BrokerBusy,
     BrokerError,
     ConnectFailed,
+    ConnectionLost,
     QueueLayoutChanged,
+    RemoteProtocolError,
     ReplayDiverged,
     RequestTimedOut,
     RmqOrderedError,
+    SendUnsettled,
     StreamGap,
     TransportError,
 )
-from rmq_ordered.model import MessageQueue, QueueReceipt, SendResult, SendStream
+from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.sequencer import QueueSequencer
 from rmq_ordered.ordering.stream import Diverged, ReadBack, Recovery, Send, Skip, StampedStream
-from rmq_ordered.protocol.answers import refusal
+from rmq_ordered.protocol.answers import refusal, understood
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.sends import (
     STORED_CODES,
+    is_put_off,
     parse_receipt,
     send_batch_request,
     send_record_request,
@@ -52,60 +57,6 @@ _ELSEWHERE_CODES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows of one queue that travel together: ``first`` is the sequence of the first one."""
-
-    rows: OutgoingRows
-    first: int
-    digests: Hashes | None
-    sys_flag: int = 0
-
-    @property
-    def end(self) -> int:
-        """The sequence after the last row."""
-        return self.first + len(self.rows)
-
-    @property
-    def nbytes(self) -> int:
-        """About how much memory the rows take."""
-        return self.rows.nbytes
-
-    def digest_at(self, sequence: int) -> int:
-        """The running digest at one of the rows."""
-        return 0 if self.digests is None else int(self.digests[sequence - self.first])
-
-    def after(self, skip: int) -> Piece:
-        """The rows but the first ``skip``."""
-        if skip == 0:
-            return self
-        digests = None if self.digests is None else self.digests[skip:]
-        rows = self.rows.slice(skip, len(self.rows))
-        return Piece(rows, self.first + skip, digests, self.sys_flag)
-
-
-@dataclass(slots=True)
-class LaneTally:
-    """What became of a queue's rows so far."""
-
-    receipt: QueueReceipt
-    results: list[SendResult] = field(default_factory=list)
-
-    def add(self, more: QueueReceipt) -> None:
-        """Rows after those so far."""
-        so_far = self.receipt
-        is_first = so_far.count + so_far.duplicates == 0
-        self.receipt = replace(
-            so_far,
-            count=so_far.count + more.count,
-            duplicates=so_far.duplicates + more.duplicates,
-            first_offset=more.first_offset if is_first else so_far.first_offset,
-            last_offset=more.last_offset,
-        )
-        first = -1 if more.first_offset is None else more.first_offset
-        self.results.append(SendResult(more.queue, first, more.count + more.duplicates))
-
-
 class Lane:
     """One queue. Not thread-safe.
 
@@ -117,6 +68,7 @@ class Lane:
         settings: how to send.
         is_stamped: whether messages carry the stream's stamps.
         floor: where rows of earlier attempts begin, if there may be any.
+        before: a lane of the same queue that was given up and has to be settled first.
     """
 
     def __init__(
@@ -129,8 +81,10 @@ class Lane:
         *,
         is_stamped: bool,
         floor: int | None = None,
+        before: Lane | None = None,
     ) -> None:
         self.queue = queue
+        self._before = before
         self.tally = LaneTally(QueueReceipt(queue))
         self._client = client
         self._original = stream
@@ -142,6 +96,10 @@ class Lane:
         self._pending: PendingAnswer | None = None
         self._late: tuple[PendingAnswer, Piece] | None = None
         self._sending: Piece | None = None
+        # What nobody has answered for: it may be stored already, or yet be stored.
+        self._open: Piece | None = None
+        self._open_since_ms = 0
+        self._is_given_up = False
         self._found: TraceFound | None = None
         self._held: list[Piece] = []
         self._generation = 0
@@ -171,11 +129,13 @@ class Lane:
     @property
     def pending(self) -> PendingAnswer | None:
         """The request in flight."""
-        return self._pending
+        return self._pending if self._before is None else self._before.pending
 
     @property
     def wake_up_ms(self) -> int | None:
         """When something is to be done without an answer; None if there is nothing to do."""
+        if self._before is not None and not self._sequencer.is_done:
+            return self._before.wake_up_ms
         if self._pending is not None:
             return self._pending.deadline_ms
         return None if self._sequencer.is_done else self._sequencer.not_before_ms
@@ -192,6 +152,10 @@ class Lane:
 
     def advance(self) -> None:
         """Send what may be sent now."""
+        if self._before is not None:
+            self._settle_before(self._before.advance)
+        if self._before is not None:
+            return
         while (piece := self._sequencer.take(self._now())) is not None:
             try:
                 if self._take_late() or not self._step(piece):
@@ -202,6 +166,8 @@ class Lane:
 
     def settle(self) -> None:
         """Take the answer, if it is there or will never be."""
+        if self._before is not None:
+            self._settle_before(self._before.settle)
         answer = self._pending
         if answer is None:
             return
@@ -218,13 +184,55 @@ class Lane:
         if diverged is not None:
             self._diverge(diverged)
 
-    def abandon(self) -> None:
-        """Nobody waits for answers any more."""
+    # What is left behind
+
+    def give_up(self) -> Lane | None:
+        """Send nothing more; gives back the lane whose request may still be stored, if there is.
+
+        As the lane before another it goes on until it is known what became of that request.
+        """
+        piece = self._sending or self._open
+        if self._is_given_up:
+            return None if piece is None else self
+        if piece is None:
+            return self._before
+        if self._pending is None and self._sending is not None:
+            self._lose(self._sending)  # interrupted while it was sent
+            self._sending = None
+        self._is_given_up = True
+        self._settings = replace(self._settings, on_divergence=OnDivergence.FAIL)
+        self._held.clear()
+        self._skipped = 0
+        waits_out = self._recovery is Recovery.READ_BACK and self._open is not None
+        self._sequencer = QueueSequencer(
+            self._settings.send_timeout_ms,
+            [piece],
+            not_before_ms=self._open_since_ms + self._settings.wait_out_ms if waits_out else 0,
+        )
         if self._pending is not None:
-            self._pending.abandon()
-        if self._late is not None:
-            self._late[0].abandon()
-        self._pending = self._late = None
+            self._sequencer.resume()
+        return self
+
+    def follow(self, before: Lane) -> None:
+        """Let another lane of the queue be settled first."""
+        self._before = before
+
+    def be_patient_again(self) -> None:
+        """A new call has its own send timeout."""
+        self._sequencer.be_patient_again()
+        if self._before is not None:
+            self._before.be_patient_again()
+
+    def _settle_before(self, go_on: Callable[[], None]) -> None:
+        """Go on with what an earlier lane of this queue has left behind."""
+        try:
+            go_on()
+        except SendUnsettled:
+            raise
+        except RmqOrderedError as error:
+            raise SendUnsettled(self.queue, str(error)) from error
+        if self._before is not None and self._before.is_done:
+            self._before = None
 
     # Deciding and sending
 
@@ -236,6 +244,10 @@ class Lane:
         if isinstance(decision, ReadBack):
             self._read_back()
             decision = self._state.judge(piece.first, len(piece.rows), piece.digest_at)
+        if self._is_given_up and self._recovery is not Recovery.BROKER:
+            # The broker or its queue has told, or nobody ever will; what was given up stays so.
+            self._settled()
+            return True
         match decision:
             case Skip():
                 self._skip(piece)
@@ -266,7 +278,9 @@ class Lane:
             # What cannot be made smaller goes as it is: it may just fit the broker's limit.
             sys_flag = 0
             body = encode_records(piece.rows, self._identity, piece.first, piece.digests)
-        build = send_batch_request if len(piece.rows) > 1 else send_record_request
+        # RocketMQ 5.5 takes an empty body in a batch, but not by itself (a null at its broker).
+        is_single = len(piece.rows) == 1 and piece.rows.body_bytes[0] > 0
+        build = send_record_request if is_single else send_batch_request
         return build(
             self.queue,
             body,
@@ -280,6 +294,10 @@ class Lane:
         self._landed()
         if self._settings.on_divergence is OnDivergence.RESEND:
             self._held.append(piece)
+
+    def _settled(self) -> None:
+        self._open = self._sending = None
+        self._landed()
 
     def _landed(self) -> None:
         self.waiting_bytes -= self._sequencer.landed().nbytes
@@ -300,8 +318,11 @@ class Lane:
     # Outcomes
 
     def _answered(self, answer: PendingAnswer) -> None:
+        def accept(response: RemotingCommand, address: str) -> None:
+            self._accept(response, answer)
+
         try:
-            self._accept(answer.result(), answer)
+            understood(accept, answer.result(), answer.channel.address, answer.what)
         except RmqOrderedError as error:
             self._fail(error)
 
@@ -335,8 +356,7 @@ class Lane:
         if last is not None:
             self._state.learned(last)
         self._attempted = max(self._attempted, piece.end)
-        self._sending = None
-        self._landed()
+        self._settled()
         if receipt.duplicates and self._settings.on_divergence is OnDivergence.RESEND:
             self._held.append(piece)
 
@@ -353,11 +373,10 @@ class Lane:
             is_same = last is not None and last.batch == self._stream.batch
             found = last.sequence + 1 if last is not None and is_same else 0
             raise StreamGap(self.queue, self._stream, piece.first, found)
-        # Nothing was stored: the broker starts, changes its role or has no room.
-        if response.code == ResponseCode.SERVICE_NOT_AVAILABLE:
-            address = answer.channel.address
+        address = answer.channel.address
+        if is_put_off(response):
             raise BrokerBusy(address, answer.what, response.code, response.remark)
-        raise refusal(response, answer.channel.address, answer.what)
+        raise refusal(response, address, answer.what)
 
     def _timed_out(self, answer: PendingAnswer) -> None:
         """The request may still be served: where the queue is read back, that is waited out."""
@@ -376,6 +395,7 @@ class Lane:
         (late, piece), self._late = self._late, None
         is_answered = late.future.done() and late.future.exception() is None
         if is_answered:
+            self._open = None
             self._state.learned(None)
             self._sending = piece
             self._answered(late)
@@ -385,11 +405,15 @@ class Lane:
 
     def _fail(self, error: RmqOrderedError) -> None:
         pause_ms = 0
-        is_unknown = isinstance(error, TransportError) and not isinstance(error, ConnectFailed)
-        if self._sending is not None and is_unknown:
-            self._state.lost_answer()
-            self._attempted = max(self._attempted, self._sending.end)
+        is_answer = not isinstance(error, TransportError | RemoteProtocolError)
+        if self._sending is not None and is_answer and self._is_settled_by(error):
+            self._settled()
+            return
+        if self._sending is not None and not is_answer and not isinstance(error, ConnectFailed):
+            self._lose(self._sending)
             pause_ms = self._settings.wait_out_ms if self._recovery is Recovery.READ_BACK else 0
+            if self._is_given_up and not error.retryable:
+                error = ConnectionLost(self.queue.broker_name, str(error))
         self._sending = None
         self._client.routes.forget(self.queue.topic)
         try:
@@ -397,6 +421,20 @@ class Lane:
         except RmqOrderedError:
             self._ensure_layout(error)
             raise
+
+    def _lose(self, piece: Piece) -> None:
+        """Nobody knows whether these rows are stored, or will be."""
+        self._state.lost_answer()
+        self._attempted = max(self._attempted, piece.end)
+        self._open, self._open_since_ms = piece, self._now()
+
+    def _is_settled_by(self, refused: RmqOrderedError) -> bool:
+        """Whether a refusal is all that there is to know about what was given up.
+
+        A refused repeat tells nothing about the request before it, unless the broker knows both.
+        """
+        is_told = self._recovery is Recovery.BROKER and not refused.retryable
+        return self._is_given_up and (self._open is None or is_told)
 
     def _ensure_layout(self, error: RmqOrderedError) -> None:
         """A queue that is not there any more is told apart from one that is out of reach."""
@@ -423,6 +461,7 @@ class Lane:
         )
         found = read_back(self._client, self.queue, floor, pattern)
         _LOG.info("read back queue=%s from=%s found=%s", self.queue, floor, found)
+        self._open = None
         self._state.learned(None if found is None else found.last)
         if found is not None and found.last.batch == self._stream.batch:
             self._found = found
@@ -441,36 +480,9 @@ class Lane:
         self.waiting_bytes += sum(piece.nbytes for piece in earlier)
         self._sequencer.begin_again(earlier)
         self.tally = LaneTally(QueueReceipt(self.queue))
-        self._found, self._attempted, self._sending = None, 0, None
+        self._found = self._sending = self._open = None
+        self._attempted = 0
         self._begin(replace(self._original, sink=f"{self._original.sink}.{self._generation}"))
 
     def _now(self) -> int:
         return self._client.clock.monotonic_ms()
-
-
-def run_lanes(client: Client, lanes: Iterable[Lane], is_enough: Callable[[], bool]) -> None:
-    """Keep every lane busy until it is enough."""
-    busy = list(lanes)
-    while not is_enough():
-        for lane in busy:
-            lane.advance()
-        if is_enough():
-            return
-        _await_any(client, busy)
-        for lane in busy:
-            lane.settle()
-        busy = [lane for lane in busy if not lane.is_done]
-
-
-def _await_any(client: Client, lanes: list[Lane]) -> None:
-    """Wait for an answer, a deadline, or the end of a pause, whichever comes first."""
-    pending = [lane.pending.future for lane in lanes if lane.pending is not None]
-    if any(future.done() for future in pending):
-        return
-    now_ms = client.clock.monotonic_ms()
-    wake_ups = [lane.wake_up_ms for lane in lanes if lane.wake_up_ms is not None]
-    wait_ms = max(0, min(wake_ups, default=now_ms) - now_ms)
-    if pending:
-        wait(pending, wait_ms / 1000, FIRST_COMPLETED)
-    elif wait_ms:
-        client.clock.pause_ms(wait_ms)

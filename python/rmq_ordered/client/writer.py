@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmq_ordered.client.connection import Client
+from rmq_ordered.client.lanes import OpenSends, run_lanes
+from rmq_ordered.client.pieces import Piece
 from rmq_ordered.client.send_settings import SendSettings
-from rmq_ordered.client.sending import Lane, Piece, run_lanes
+from rmq_ordered.client.sending import Lane
 from rmq_ordered.columnar.digest import running_digests
 from rmq_ordered.columnar.outgoing import OutgoingRows, column, rows_from_columns
 from rmq_ordered.columnar.records import RECORD_HEAD_BYTES
@@ -36,7 +38,8 @@ class OrderedWriter:
     """Writes rows in their order, each queue on its own, many queues at once.
 
     Made by ``OrderedProducer.writer``. Not thread-safe. Leaving the ``with`` block without
-    ``finish`` gives up what has not been sent; what landed is a prefix of each queue's rows.
+    ``finish`` gives up what has not been sent; what landed is a prefix of each queue's rows. So
+    does an error of the network or a broker: then nothing more can be written.
 
     A stream that is written again adds only what is missing:
 
@@ -62,6 +65,7 @@ class OrderedWriter:
         *,
         is_stamped: bool,
         floors: Mapping[MessageQueue, int] | None = None,
+        open_sends: OpenSends | None = None,
     ) -> None:
         self._client = client
         self._queues = tuple(queues)
@@ -69,12 +73,14 @@ class OrderedWriter:
         self._stream = stream
         self._is_stamped = is_stamped
         self._floors = dict(floors or {})
+        self._open_sends = open_sends or OpenSends()
         self._lanes: dict[MessageQueue, Lane] = {}
         self._counts: dict[MessageQueue, int] = {}
         self._digests: dict[MessageQueue, int] = {}
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = 0
         self._turn = 0
+        self._is_over = False
         self._recovery: Recovery | None = None
 
     def __enter__(self) -> Self:
@@ -102,6 +108,7 @@ class OrderedWriter:
             LocalProtocolError: a row cannot be sent; the sentence has its key.
             RmqOrderedError: rows could not be sent.
         """
+        self._ensure_not_over()
         if rows.num_rows == 0:
             return
         self._gathered.append(rows)
@@ -111,6 +118,7 @@ class OrderedWriter:
 
     def write_rows(self, queue: MessageQueue, rows: OutgoingRows) -> None:
         """Take rows of one queue."""
+        self._ensure_not_over()
         lane = self._lane(queue)
         first = self._counts[queue]
         digests = None
@@ -127,9 +135,10 @@ class OrderedWriter:
 
     def flush(self) -> None:
         """Send everything that was written, and wait until it is acknowledged."""
+        self._ensure_not_over()
         self._route_gathered()
-        lanes = self._lanes.values()
-        run_lanes(self._client, lanes, lambda: all(lane.is_done for lane in lanes))
+        lanes = list(self._lanes.values())
+        self._run(lanes, lambda: all(lane.is_done for lane in lanes))
 
     def finish(self) -> dict[MessageQueue, QueueReceipt]:
         """Send the rest, and say what became of the rows of each queue.
@@ -145,10 +154,21 @@ class OrderedWriter:
         return {queue: lane.tally.receipt for queue, lane in self._lanes.items()}
 
     def abandon(self) -> None:
-        """Give up what has not been sent, and stop waiting for answers."""
+        """Give up what has not been sent, and stop waiting for answers.
+
+        What was sent and not answered is settled before this producer sends to the queue again.
+        """
+        self._is_over = True
         self._gathered.clear()
-        for lane in self._lanes.values():
-            lane.abandon()
+        self._open_sends.keep(self._lanes.values())
+
+    def _ensure_not_over(self) -> None:
+        """Rows were dropped: to go on with others would leave them out silently."""
+        if self._is_over:
+            raise LocalProtocolError(
+                f"the writer of {self._stream} has failed or was left, and has given up its rows: "
+                "open a new one and write them again"
+            )
 
     # For the producer
 
@@ -208,11 +228,18 @@ class OrderedWriter:
 
     def _make_room(self) -> None:
         lanes = list(self._lanes.values())
-        for lane in lanes:
-            lane.settle()
-            lane.advance()
         limit = self._settings.buffer_bytes
-        run_lanes(self._client, lanes, lambda: sum(lane.waiting_bytes for lane in lanes) <= limit)
+        self._run(lanes, lambda: sum(lane.waiting_bytes for lane in lanes) <= limit)
+
+    def _run(self, lanes: Sequence[Lane], is_enough: Callable[[], bool]) -> None:
+        try:
+            for lane in lanes:
+                lane.settle()
+                lane.advance()
+            run_lanes(self._client, lanes, is_enough)
+        except BaseException:
+            self.abandon()
+            raise
 
     def _lane(self, queue: MessageQueue) -> Lane:
         if queue not in self._lanes:
@@ -224,6 +251,7 @@ class OrderedWriter:
                 self._settings,
                 is_stamped=self._is_stamped,
                 floor=self._floors.get(queue),
+                before=self._open_sends.before(queue),
             )
             self._counts[queue] = self._digests[queue] = 0
         return self._lanes[queue]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmq_ordered.errors import RemoteProtocolError
-from rmq_ordered.protocol.compression import COMPRESSED_FLAG, expand_body
+from rmq_ordered.protocol.compression import COMPRESSED_FLAG, MAX_EXPANDED_BYTES, expand_body
 from rmq_ordered.protocol.message import CRC_MASK, INNER_BATCH_FLAGS, split_batch
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ _SIZE: Final = struct.Struct(">i")
 _CRC_AT, _FLAG_AT, _OFFSET_AT, _OFFSET_END, _SYS_FLAG_AT = 8, 16, 20, 28, 36
 _FLAG_AND_OFFSET: Final = struct.Struct(">iq")
 _LENGTH: Final = struct.Struct(">h")
+# All that one call may unfold: what a single body may expand to.
+MAX_UNFOLDED_BYTES: Final = MAX_EXPANDED_BYTES
 
 
 def has_batches(fields: Fields) -> bool:
@@ -38,16 +40,22 @@ def has_batches(fields: Fields) -> bool:
 def unfold_batches(records: Records, fields: Fields, *, verify_crc: bool) -> bytes:
     """The same records, with one record for each message of an inner batch.
 
-    A batch that is damaged hides how many messages it has, so it is never passed over.
+    A batch that is damaged hides how many messages it has, so it is never passed over. What the
+    batches hold together is limited, and looked at before it is taken apart: a few kilobytes can
+    expand to gigabytes, and a message of a few bytes gets a whole record's head.
 
     Raises:
-        RemoteProtocolError: a batch fails its checksum, does not expand, or a length in it lies.
+        RemoteProtocolError: a batch fails its checksum, does not expand, or a length in it lies;
+            or up to this one they hold too much.
     """
     pieces: list[bytes | memoryview] = []
     copied = 0
+    room = max(0, MAX_UNFOLDED_BYTES - records.octets.size)
     for row in np.flatnonzero(_is_batch(fields)).tolist():
         pieces.append(records.octets.data[copied : int(records.starts[row])])
-        pieces += _unfold(records, fields, row, verify_crc=verify_crc)
+        unfolded = list(_unfold(records, fields, row, room, verify_crc=verify_crc))
+        room -= sum(map(len, unfolded))
+        pieces += unfolded
         copied = int(records.ends[row])
     return b"".join((*pieces, records.octets.data[copied:]))
 
@@ -57,7 +65,9 @@ def _is_batch(fields: Fields) -> Flags:
     return is_batch
 
 
-def _unfold(records: Records, fields: Fields, row: int, *, verify_crc: bool) -> Iterator[bytes]:
+def _unfold(
+    records: Records, fields: Fields, row: int, room: int, *, verify_crc: bool
+) -> Iterator[bytes]:
     start, body_start = int(records.starts[row]), int(fields.body_starts[row])
     body_end, properties_start = int(fields.body_ends[row]), int(fields.properties_starts[row])
     sys_flag = int(fields.sys_flags[row])
@@ -67,10 +77,14 @@ def _unfold(records: Records, fields: Fields, row: int, *, verify_crc: bool) -> 
     if verify_crc and crc != fields.body_crcs[row]:
         expected = "a body with the CRC that its record states"
         raise records.malformed(row, expected, f"CRC {crc} instead of {fields.body_crcs[row]}")
+    head_bytes = len(outer) - len(stored)
     try:
-        inner = split_batch(expand_body(stored, sys_flag), int(fields.queue_offsets[row]))
+        batch = expand_body(stored, sys_flag, max_bytes=min(room, MAX_EXPANDED_BYTES))
+        _ensure_room(batch, head_bytes, room)
+        inner = split_batch(batch, int(fields.queue_offsets[row]))
     except RemoteProtocolError as error:
-        raise records.malformed(row, "the messages of an inner batch", error) from error
+        expected = f"the messages of an inner batch, in {room} of {MAX_UNFOLDED_BYTES} bytes"
+        raise records.malformed(row, expected, error) from error
     plain_flag = _SIZE.pack(sys_flag & ~(INNER_BATCH_FLAGS | COMPRESSED_FLAG))
     before_body = outer[_SYS_FLAG_AT + _SIZE.size : body_start - start - _SIZE.size]
     topic = outer[body_end - start : properties_start - start - _LENGTH.size]
@@ -90,3 +104,16 @@ def _unfold(records: Records, fields: Fields, row: int, *, verify_crc: bool) -> 
             one.properties,
         )
         yield _SIZE.pack(_SIZE.size + sum(map(len, parts))) + b"".join(parts)
+
+
+def _ensure_room(batch: bytes, head_bytes: int, room: int) -> None:
+    """Adds up what the messages announce; a size that lies is found when they are cut."""
+    position = total = 0
+    while position <= len(batch) - _SIZE.size:
+        (size,) = _SIZE.unpack_from(batch, position)
+        if not _SIZE.size <= size <= len(batch) - position:
+            return
+        position += size
+        total += size + head_bytes
+        if total > room:
+            raise RemoteProtocolError(f"a batch of {len(batch)} bytes whose messages need more")

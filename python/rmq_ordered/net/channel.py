@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -23,7 +24,7 @@ from rmq_ordered.errors import (
     RmqOrderedError,
     TransportError,
 )
-from rmq_ordered.net.transport import Transport
+from rmq_ordered.net.transport import STALL_TIMEOUT_MS, Transport
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import FLAG_RESPONSE, RemotingCommand, encode_command
 from rmq_ordered.protocol.connection import RemotingConnection, RequestReceived
@@ -160,9 +161,10 @@ class Channel:
         """Send one request or more in one go and return at once."""
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
         started: list[PendingAnswer] = []
-        with self._send_lock:
+        first = requests[0].what
+        with self._turn(first, timeout_ms):
             with self._lock:
-                self._ensure_open(requests[0].what)
+                self._ensure_open(first)
                 sent = self._connection.send_requests([one.command for one in requests])
                 for (_, what, repeat), (opaque, _) in zip(requests, sent, strict=True):
                     future = self._waiting[opaque] = Future()
@@ -170,7 +172,8 @@ class Channel:
                         PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future, repeat)
                     )
                     _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
-            self._send(b"".join(data for _, data in sent), requests[0].what)
+            left_ms = max(1, deadline_ms - self.clock.monotonic_ms())
+            self._send(b"".join(data for _, data in sent), first, left_ms)
         return started
 
     def call(self, command: RemotingCommand, what: str, timeout_ms: int) -> RemotingCommand:
@@ -179,11 +182,12 @@ class Channel:
 
     def send_one_way(self, command: RemotingCommand) -> None:
         """Send a request that gets no answer."""
-        with self._send_lock:
+        what = "a one-way request"
+        with self._turn(what):
             with self._lock:
-                self._ensure_open("a one-way request")
+                self._ensure_open(what)
                 data = self._connection.send_one_way(command)
-            self._send(data, "a one-way request")
+            self._send(data, what)
 
     def forget(self, opaque: int) -> None:
         """Drop a waiter."""
@@ -198,9 +202,19 @@ class Channel:
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
-    def _send(self, data: bytes, what: str = "an answer of ours") -> None:
+    @contextmanager
+    def _turn(self, what: str, timeout_ms: int = STALL_TIMEOUT_MS) -> Iterator[None]:
+        """One sender at a time; who waits for a peer that takes nothing makes the others wait."""
+        if not self._send_lock.acquire(timeout=timeout_ms / 1000):
+            raise RequestTimedOut(self.address, what, timeout_ms)
         try:
-            self._transport.send_all(data)
+            yield
+        finally:
+            self._send_lock.release()
+
+    def _send(self, data: bytes, what: str, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
+        try:
+            self._transport.send_all(data, timeout_ms)
         except TransportError as error:
             self._fail(error)
             # The reader may have learnt the reason before, and closed the stream because of it.
@@ -221,6 +235,10 @@ class Channel:
             self._fail(ConnectionLost(self.address, reason))
         except (TransportError, ProtocolError) as error:
             self._fail(error)
+        except Exception as error:  # noqa: BLE001 (a thread ends here, and others wait for it)
+            _LOG.exception("the reader of address=%s has failed", self.address)
+            reason = f"its answers cannot be read any more, {type(error).__name__}: {error}"
+            self._fail(ConnectionLost(self.address, reason))
 
     def _deliver(self, data: memoryview) -> None:
         with self._lock:
@@ -245,8 +263,9 @@ class Channel:
         if answer is None or request.is_one_way:
             return
         reply = replace(answer, opaque=request.opaque, flag=answer.flag | FLAG_RESPONSE)
-        with self._send_lock:
-            self._send(encode_command(reply))
+        what = "an answer of ours"
+        with self._turn(what):
+            self._send(encode_command(reply), what)
 
     def _close_if_unused(self) -> None:
         with self._lock:

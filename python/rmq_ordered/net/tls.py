@@ -13,21 +13,20 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net.transport import (
     CONNECT_TIMEOUT_MS,
+    STALL_TIMEOUT_MS,
     Connect,
+    SendBudget,
     SocketGuard,
     Transport,
     open_socket,
     split_address,
+    wait_for,
     words,
 )
-
-# A send that cannot move a byte for this long has a dead peer.
-_STALL_TIMEOUT_MS: Final = 15_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +82,20 @@ class TlsTransport:
         self._guard = SocketGuard(address, sock)
         self._has_received = False
 
-    def send_all(self, data: bytes) -> None:
-        """Send every byte or raise ConnectionLost."""
+    def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
+        """Send every byte within the time, or raise ConnectionLost."""
+        budget = SendBudget(self._address, len(data), timeout_ms)
         rest = memoryview(data)
         while rest:
+            left_ms = partial(budget.left_ms, len(rest))
             with self._guard.use():
-                sent = self._attempt(partial(self._socket.send, rest), "send")
+                sent = self._attempt(partial(self._socket.send, rest), "send", left_ms)
             rest = rest[sent:]
 
     def receive_into(self, buffer: bytearray) -> int:
         """Wait for bytes; 0 means that the peer closed."""
         with self._guard.use():
-            count = self._attempt(partial(self._socket.recv_into, buffer), "receive")
+            count = self._attempt(partial(self._socket.recv_into, buffer), "receive", _idle_ms)
         if count == 0 and not self._has_received:
             raise self._lost("closed by the peer before it said anything")
         self._has_received = True
@@ -104,7 +105,8 @@ class TlsTransport:
         """Wake whoever waits for the network, then close."""
         self._guard.close()
 
-    def _attempt(self, call: Callable[[], int], what: str) -> int:
+    def _attempt(self, call: Callable[[], int], what: str, left_ms: Callable[[], int]) -> int:
+        """Call until the socket is ready for it; ``left_ms`` raises when that took too long."""
         while True:
             try:
                 with self._lock:
@@ -118,7 +120,7 @@ class TlsTransport:
                 return self._ended(what)
             except OSError as error:
                 raise self._lost(f"{what} failed: {words(error)}") from error
-            self._wait(event, what)
+            wait_for(self._socket, event, left_ms())
 
     def _ended(self, what: str) -> int:
         if what == "receive":
@@ -130,9 +132,7 @@ class TlsTransport:
         hint = "" if self._has_received else "; does the server want a client certificate of ours?"
         return ConnectionLost(self._address, reason + hint)
 
-    def _wait(self, event: int, what: str) -> None:
-        """Until the socket is ready; an idle connection is no error, a stuck send is."""
-        poll = select.poll()
-        poll.register(self._socket, event)
-        if not poll.poll(_STALL_TIMEOUT_MS) and what == "send":
-            raise ConnectionLost(self._address, f"send made no progress for {_STALL_TIMEOUT_MS} ms")
+
+def _idle_ms() -> int:
+    """An idle connection is no error."""
+    return STALL_TIMEOUT_MS

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 from collections.abc import Iterator
 from typing import Final, Protocol
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
+from rmq_ordered.net.system import SystemClock
 
-# Java's client gives connecting 3 s; a send that cannot move a byte for this long has a dead peer.
+# Java's client gives connecting 3 s.
 CONNECT_TIMEOUT_MS: Final = 3_000
-_STALL_TIMEOUT_S: Final = 15.0
+# For what has no deadline of its own: a peer that takes no bytes for this long is dead.
+STALL_TIMEOUT_MS: Final = 15_000
+_CLOCK: Final = SystemClock()
 
 
 class Transport(Protocol):
     """A duplex byte stream to one address."""
 
-    def send_all(self, data: bytes) -> None:
-        """Send every byte or raise ConnectionLost."""
+    def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
+        """Send every byte within the time, or raise ConnectionLost."""
 
     def receive_into(self, buffer: bytearray) -> int:
         """Wait for bytes; 0 means that the peer closed. Raises ConnectionLost."""
@@ -82,30 +86,69 @@ class SocketGuard:
             self._socket.close()
 
 
+class SendBudget:
+    """How much time is left for one send: whatever moves in between, it ends in time.
+
+    The clock is read when the peer first lets us wait, so that most sends cost nothing.
+    """
+
+    def __init__(self, address: str, size: int, timeout_ms: int) -> None:
+        self._address = address
+        self._size = size
+        self._timeout_ms = timeout_ms
+        self._end_ms: int | None = None
+
+    def left_ms(self, rest: int) -> int:
+        """Above 0, or raises ConnectionLost while ``rest`` bytes have not been taken."""
+        now_ms = _CLOCK.monotonic_ms()
+        if self._end_ms is None:
+            self._end_ms = now_ms + self._timeout_ms
+        if now_ms >= self._end_ms:
+            taken = f"{self._size - rest} of {self._size} bytes"
+            raise ConnectionLost(
+                self._address, f"the peer took only {taken} within {self._timeout_ms} ms"
+            )
+        return self._end_ms - now_ms
+
+
 class TcpTransport:
-    """A blocking socket. One thread may receive while another sends."""
+    """A socket that never blocks by itself: receiving may wait for ever, sending may not.
+
+    One thread may receive while another sends.
+    """
 
     def __init__(self, address: str, sock: socket.socket) -> None:
         self._address = address
         self._socket = sock
+        self._socket.setblocking(False)
         self._guard = SocketGuard(address, sock)
+        self._incoming = select.poll()
+        self._incoming.register(sock, select.POLLIN)
 
-    def send_all(self, data: bytes) -> None:
-        """Send every byte or raise ConnectionLost."""
+    def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
+        """Send every byte within the time, or raise ConnectionLost."""
+        budget = SendBudget(self._address, len(data), timeout_ms)
+        rest = memoryview(data)
         with self._guard.use():
-            try:
-                self._socket.sendall(data)
-            except OSError as error:
-                raise ConnectionLost(self._address, f"send failed: {words(error)}") from error
+            while rest:
+                try:
+                    rest = rest[self._socket.send(rest) :]
+                except BlockingIOError:
+                    wait_for(self._socket, select.POLLOUT, budget.left_ms(len(rest)))
+                    self._guard.ensure_open()
+                except OSError as error:
+                    raise ConnectionLost(self._address, f"send failed: {words(error)}") from error
 
     def receive_into(self, buffer: bytearray) -> int:
         """Wait for bytes; an idle connection is not an error."""
         with self._guard.use():
             while True:
+                self._incoming.poll(STALL_TIMEOUT_MS)
+                self._guard.ensure_open()
                 try:
                     return self._socket.recv_into(buffer)
-                except TimeoutError:
-                    self._guard.ensure_open()
+                except BlockingIOError:
+                    continue
                 except OSError as error:
                     reason = f"receive failed: {words(error)}"
                     raise ConnectionLost(self._address, reason) from error
@@ -134,10 +177,16 @@ def open_socket(address: str) -> socket.socket:
     try:
         sock = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_MS / 1000)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.settimeout(_STALL_TIMEOUT_S)
     except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot encode
         raise ConnectFailed(address, words(error)) from error
     return sock
+
+
+def wait_for(sock: socket.socket, event: int, timeout_ms: int) -> None:
+    """Until the socket is ready for the event of ``select.poll``, or the time is over."""
+    poll = select.poll()
+    poll.register(sock, event)
+    poll.poll(timeout_ms)
 
 
 def words(error: OSError | UnicodeError) -> str:

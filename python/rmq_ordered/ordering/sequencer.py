@@ -26,11 +26,13 @@ _LONGEST_PAUSE_MS: Final = 1_000
 class QueueSequencer(Generic[B]):
     """Not thread-safe; time is an argument. Batches come in at one end as others leave."""
 
-    def __init__(self, patience_ms: int, batches: Iterable[B] = ()) -> None:
+    def __init__(
+        self, patience_ms: int, batches: Iterable[B] = (), *, not_before_ms: int = 0
+    ) -> None:
         self._batches = deque(batches)
         self._patience_ms = patience_ms
         self._is_in_flight = False
-        self._not_before_ms = 0
+        self._not_before_ms = not_before_ms
         self._pause_ms = _FIRST_PAUSE_MS
         self._first_failure_ms: int | None = None
 
@@ -59,6 +61,14 @@ class QueueSequencer(Generic[B]):
             return None
         self._is_in_flight = True
         return self._batches[0]
+
+    def resume(self) -> None:
+        """The first batch is in flight already."""
+        self._is_in_flight = True
+
+    def be_patient_again(self) -> None:
+        """Count failures as if the next were the first."""
+        self._first_failure_ms = None
 
     def landed(self) -> B:
         """The batch in flight is stored; gives it back."""

@@ -94,8 +94,15 @@ def encode_command(command: RemotingCommand, opaque: int | None = None) -> bytes
 
 def decode_command(frame: Frame) -> RemotingCommand:
     """The command in a frame, or RemoteProtocolError."""
-    decode = _decode_json if frame.codec is HeaderCodec.JSON else _decode_binary
-    return decode(frame)
+    if frame.codec is not HeaderCodec.JSON:
+        return _decode_binary(frame)
+    try:
+        return _decode_json(frame)
+    except RecursionError as error:
+        # Parsing, writing and showing what is nested all go down level by level.
+        raise RemoteProtocolError(
+            "a frame's JSON header is nested too deeply to be read"
+        ) from error
 
 
 def _encode_json(command: RemotingCommand, opaque: int) -> bytes:
@@ -118,7 +125,7 @@ def _encode_json(command: RemotingCommand, opaque: int) -> bytes:
 def _decode_json(frame: Frame) -> RemotingCommand:
     try:
         header = _from_json(frame.header.decode(errors="surrogatepass"))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RemoteProtocolError(f"a frame's JSON header cannot be read: {error}") from error
     if not isinstance(header, dict):
         raise RemoteProtocolError(f"a frame's header should be a JSON object, found {header!r:.80}")

@@ -41,6 +41,8 @@ from rmq_ordered.protocol.properties import PROPERTY_POP_CK
 MAX_POP_MESSAGES: Final = 32
 ANY_QUEUE: Final = -1
 _HANDLE_PARTS: Final = 8
+# A pop with a filter looks at some ten thousand messages; bits are only kept for those in between.
+_MAX_DISTANCE: Final = 2**20
 _RETRY_PREFIX: Final = "%RETRY%"
 _FIRST_KIND, _OLD_RETRY, _NEW_RETRY = "0", "1", "2"
 
@@ -193,7 +195,14 @@ def batch_ack_request(
     for handle in handles:
         # What was popped at once shares everything but the offset.
         shared = replace(handle, queue_offset=handle.start_offset)
-        bit = 1 << (handle.queue_offset - handle.start_offset)
+        distance = handle.queue_offset - handle.start_offset
+        if not 0 <= distance <= _MAX_DISTANCE:
+            raise RemoteProtocolError(
+                f"the pop handle '{handle}' of a message of topic {topic} is none: expected a "
+                f"queue offset up to {_MAX_DISTANCE} after {handle.start_offset}, where its pop "
+                f"began, found {handle.queue_offset}; acknowledge the others without it"
+            )
+        bit = 1 << distance
         pops[shared] = pops.get(shared, 0) | bit
     acks = [_batch_entry(group, topic, pop, bits) for pop, bits in pops.items()]
     body = {"acks": acks, "brokerName": broker_name}

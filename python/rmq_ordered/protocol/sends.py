@@ -23,6 +23,12 @@ STORED_CODES: Final = frozenset(
 )
 
 
+# What a store says with code SYSTEM_ERROR when it puts a send off before it appends anything: page
+# cache busy (RocketMQ 4; 5 says SYSTEM_BUSY) and no new file (CommitLog.asyncPutMessage). All other
+# remarks of that code leave open what was stored: "in-sync replicas not enough" is also what
+# DLedgerCommitLog says of an entry that it has appended.
+_PUT_OFF_REMARKS: Final = ("[PC_SYNCHRONIZED]", "create mapped file failed")
+
 # The last one wins where a broker appends the header's properties to those of the records.
 _WAIT: Final = "WAIT\x01true\x02"
 _RECORD_HEAD: Final = struct.Struct(">iiiii")
@@ -69,6 +75,13 @@ def send_batch_request(
     fields = _header(queue, _WAIT, producer_group, born_ms)
     fields |= {"f": str(sys_flag), "h": "0", "m": "true"}
     return RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, ext_fields=fields, body=batch)
+
+
+def is_put_off(response: RemotingCommand) -> bool:
+    """Whether nothing was stored for a reason that passes: no room, a start, a change of role."""
+    if response.code == ResponseCode.SYSTEM_ERROR:
+        return (response.remark or "").startswith(_PUT_OFF_REMARKS)
+    return response.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 def parse_send(response: RemotingCommand, queue: MessageQueue, count: int) -> SendResult:

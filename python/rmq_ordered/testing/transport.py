@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from rmq_ordered.errors import ConnectionLost
+from rmq_ordered.net.transport import STALL_TIMEOUT_MS
 from rmq_ordered.protocol.command import RemotingCommand, decode_command, encode_command
 from rmq_ordered.protocol.frame import FrameDecoder
 
@@ -38,8 +39,8 @@ class ScriptedTransport:
 
     # The client's end
 
-    def send_all(self, data: bytes) -> None:
-        """Deliver every byte to the peer, or raise ConnectionLost.
+    def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
+        """Deliver every byte to the peer, or raise ConnectionLost; takes no time.
 
         As on a socket, a peer that has hung up is noticed only by receiving.
         """

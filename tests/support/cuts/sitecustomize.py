@@ -23,8 +23,8 @@ class _Cut:
         # Workers are forked: each connection needs luck of its own.
         self._random = random.Random(os.urandom(8))
 
-    def send_all(self, data: bytes) -> None:
-        self._inner.send_all(data)
+    def send_all(self, data: bytes, timeout_ms: int = transport.STALL_TIMEOUT_MS) -> None:
+        self._inner.send_all(data, timeout_ms)
 
     def receive_into(self, buffer: bytearray) -> int:
         count = self._inner.receive_into(buffer)

@@ -137,3 +137,47 @@ def test_what_changes_something_is_sent_once(
     assert len(cluster.network.requests(MAX_OFFSET)) == 2
     pipeline.write(ends("broker-a", "broker-b"))
     assert len(cluster.network.requests(MAX_OFFSET)) == 4
+
+
+class SlowToRefuse:
+    """Connecting to brokers takes its time and fails, as with a machine that is switched off."""
+
+    def __init__(self, cluster: ClusterDouble, takes_ms: int) -> None:
+        self._cluster = cluster
+        self._takes_ms = takes_ms
+        self.tried: list[str] = []
+
+    def connect(self, address: str, /) -> ScriptedTransport:
+        if not address.startswith("broker"):
+            return self._cluster.network.connect(address)
+        self.tried.append(address)
+        self._cluster.clock.advance_ms(self._takes_ms)
+        raise ConnectFailed(address, "timed out")
+
+
+@pytest.mark.parametrize("call", ["read", "write"])
+def test_a_broker_out_of_reach_is_tried_once_a_round_however_many_ask(
+    cluster: ClusterDouble, call: str
+) -> None:
+    slow = SlowToRefuse(cluster, 2_000)
+    with Client(cluster.name_servers, clock=cluster.clock, connect=slow.connect) as client:
+        pipeline = Pipeline(client.remoting, client.routes, client.clock, 3_000)
+        before = cluster.clock.monotonic_ms()
+        with pytest.raises(ConnectFailed, match="broker-a:10911"):
+            getattr(pipeline, call)(ends(*["broker-a"] * 16))
+    assert cluster.clock.monotonic_ms() - before < 3_000 + 2_000 + 100
+    assert len(slow.tried) == (2 if call == "read" else 1)
+
+
+def test_after_the_deadline_no_further_broker_is_tried() -> None:
+    cluster = ClusterDouble(brokers=5)
+    for broker in cluster.brokers:
+        broker.add_topic("orders", 1)
+    slow = SlowToRefuse(cluster, 2_000)
+    with Client(cluster.name_servers, clock=cluster.clock, connect=slow.connect) as client:
+        pipeline = Pipeline(client.remoting, client.routes, client.clock, 3_000)
+        before = cluster.clock.monotonic_ms()
+        with pytest.raises(ConnectFailed, match="broker-a:10911"):
+            pipeline.read(ends(*(broker.name for broker in cluster.brokers)))
+    assert cluster.clock.monotonic_ms() - before == 4_000
+    assert slow.tried == ["broker-a:10911", "broker-b:10911"]

@@ -6,7 +6,7 @@ import pytest
 
 from rmq_ordered.client import Client
 from rmq_ordered.client.readback import StreamTrace, end_of_queue, floor_of, read_back
-from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange
+from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange, RemoteProtocolError
 from rmq_ordered.model import LandedStamp, MessageQueue, OutgoingMessage, SendStream
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
@@ -148,3 +148,12 @@ def test_a_floor_is_asked_for_once(
     append(broker, queue, {}, {})
     assert floor_of(client, queue) == 2
     assert len(cluster.network.requests(RequestCode.GET_MAX_OFFSET)) == 1
+
+
+def test_an_end_that_cannot_be_read_names_broker_and_queue(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SUCCESS), RequestCode.GET_MAX_OFFSET)
+    expected = "broker-a:10911 answered the end of orders@broker-a#0 .*'offset'"
+    with pytest.raises(RemoteProtocolError, match=expected):
+        floor_of(client, queue)

@@ -470,3 +470,12 @@ def test_a_read_that_is_abandoned_leaves_nothing_waiting(
     channel = client.remoting._channels["broker-a:10911"]
     assert channel._waiting == {}
     assert channel._connection.in_flight == 0
+
+
+def test_an_answer_that_lacks_a_field_names_broker_queue_and_offset(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SUCCESS), PULL)
+    expected = r"broker-a:10911 answered a pull of orders@broker-a#0 at 3 .*nextBeginOffset"
+    with pytest.raises(RemoteProtocolError, match=expected):
+        read(client, queue, 3, 5)

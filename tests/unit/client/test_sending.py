@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 
 from rmq_ordered.client import Client, OrderedProducer, SendSettings
-from rmq_ordered.client.sending import LaneTally, Piece
+from rmq_ordered.client.pieces import Piece
 from rmq_ordered.columnar.digest import running_digests
 from rmq_ordered.columnar.outgoing import rows_from_messages
-from rmq_ordered.errors import BrokerBusy, BrokerError, ConnectFailed, QueueLayoutChanged
-from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueReceipt, SendResult
+from rmq_ordered.errors import (
+    BrokerBusy,
+    BrokerError,
+    ConnectFailed,
+    QueueLayoutChanged,
+    RemoteProtocolError,
+)
+from rmq_ordered.model import MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
 
@@ -47,14 +53,6 @@ def test_a_piece_knows_its_digests_after_it_was_cut() -> None:
     assert np.array_equal(rest.rows.hashes, rows.hashes[2:])
 
 
-def test_a_tally_puts_pieces_together() -> None:
-    tally = LaneTally(QueueReceipt(QUEUE))
-    tally.add(QueueReceipt(QUEUE, 0, 2, None, None))
-    tally.add(QueueReceipt(QUEUE, 3, 1, 7, 10))
-    assert tally.receipt == QueueReceipt(QUEUE, 3, 3, None, 10)
-    assert tally.results == [SendResult(QUEUE, -1, 2), SendResult(QUEUE, 7, 4)]
-
-
 def test_a_broker_that_is_starting_is_waited_for(
     cluster: ClusterDouble, sender: OrderedProducer
 ) -> None:
@@ -68,6 +66,50 @@ def test_a_broker_that_stays_away_is_an_error_in_the_end(
 ) -> None:
     cluster.network.arm(Refuse(ResponseCode.SERVICE_NOT_AVAILABLE, "disk full"), SEND, times=99)
     with pytest.raises(BrokerBusy, match="disk full"):
+        sender.send("order-1", b"x")
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+        "create mapped file failed, server is busy or broken.",
+    ],
+)
+def test_a_store_that_puts_a_send_off_is_waited_for_whatever_code_it_uses(
+    cluster: ClusterDouble, sender: OrderedProducer, remark: str
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SYSTEM_ERROR, remark), SEND, times=2)
+    assert sender.send("order-1", b"x").first_offset == 0
+    assert cluster.clock.pauses == [20, 40]
+
+
+@pytest.mark.parametrize("remark", ["in-sync replicas not enough", "UNKNOWN_ERROR", None])
+def test_an_error_after_which_the_rows_may_be_there_is_not_repeated(
+    cluster: ClusterDouble, sender: OrderedProducer, remark: str | None
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SYSTEM_ERROR, remark), SEND)
+    with pytest.raises(BrokerError, match="with code 1"):
+        sender.send("order-1", b"x")
+    assert len(cluster.network.requests(SEND)) == 1
+
+
+def test_an_empty_body_alone_goes_as_a_batch(
+    cluster: ClusterDouble, sender: OrderedProducer
+) -> None:
+    sender.send_all({QUEUE: [message(b"")]})
+    sender.send_all({QUEUE: [message(b"x")]})
+    assert cluster.brokers[0].queues[QUEUE].bodies == [b"", b"x"]
+    assert len(cluster.network.requests(RequestCode.SEND_BATCH_MESSAGE)) == 1
+    assert len(cluster.network.requests(SEND)) == 1
+
+
+def test_an_answer_that_lacks_a_field_names_broker_queue_and_key(
+    cluster: ClusterDouble, sender: OrderedProducer
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SUCCESS), SEND)
+    expected = r"broker-[ab]:10911 answered a send of 1 messages to orders@.*'order-1'.*queueOffset"
+    with pytest.raises(RemoteProtocolError, match=expected):
         sender.send("order-1", b"x")
 
 

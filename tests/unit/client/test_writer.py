@@ -12,7 +12,13 @@ from rmq_ordered.client import (
     OrderedProducer,
     SendSettings,
 )
-from rmq_ordered.errors import BatchSuperseded, LocalProtocolError, ReplayDiverged, StreamGap
+from rmq_ordered.errors import (
+    AccessDenied,
+    BatchSuperseded,
+    LocalProtocolError,
+    ReplayDiverged,
+    StreamGap,
+)
 from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
 from rmq_ordered.ordering.selector import Selector, consistent_index, hash_index
 from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode, ResponseCode
@@ -365,3 +371,18 @@ def test_a_stream_that_cannot_be_stamped_is_refused_at_once(
 ) -> None:
     with pytest.raises(LocalProtocolError):
         producer(client).writer(stream)
+
+
+def test_after_an_error_a_writer_takes_and_sends_nothing_more(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    writer = producer(client).writer()
+    writer.write(rows(40))
+    cluster.network.arm(Refuse(ResponseCode.NO_PERMISSION), SEND_BATCH)
+    with pytest.raises(AccessDenied):
+        writer.flush()
+    sent = len(cluster.network.seen)
+    for call in (writer.flush, writer.finish, lambda: writer.write(rows(1))):
+        with pytest.raises(LocalProtocolError, match="given up its rows: open a new one"):
+            call()
+    assert len(cluster.network.seen) == sent

@@ -4,6 +4,7 @@ import zlib
 import pytest
 from tests.unit.columnar.samples import QUEUE, inner_batch, message, patched, records
 
+from rmq_ordered.columnar import batches
 from rmq_ordered.columnar.batches import has_batches, unfold_batches
 from rmq_ordered.columnar.boundaries import Records, split_records
 from rmq_ordered.columnar.fields import Fields, read_fields
@@ -95,3 +96,25 @@ def test_a_batch_that_fails_its_checksum_is_refused_unless_that_is_switched_off(
     with pytest.raises(RemoteProtocolError, match=r"queue offset 7 .* instead of 1"):
         unfolded(spoiled)
     assert len(list(decode_messages(unfolded(spoiled, verify_crc=False), broker_name="b"))) == 2
+
+
+def test_batches_that_hold_too_much_together_are_refused_by_queue_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batches, "MAX_UNFOLDED_BYTES", 250_000)
+    bomb = [inner_batch(bytes(100_000), sys_flag=ZLIB_FLAGS, queue_offset=at) for at in range(4)]
+    body = records(*bomb)
+    assert len(body) < 2_000
+    assert len(unfolded(records(*bomb[:2]))) > 200_000
+    expected = r"orders@broker-a#3: .* queue offset 2 .* of 250000 bytes, found .* expands to more"
+    with pytest.raises(RemoteProtocolError, match=expected):
+        unfolded(body)
+
+
+def test_messages_that_are_small_beside_their_heads_are_counted_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batches, "MAX_UNFOLDED_BYTES", 50_000)
+    batch = inner_batch(*[b""] * 1_000, sys_flag=ZLIB_FLAGS)
+    with pytest.raises(RemoteProtocolError, match=r"queue offset 7 .* messages need more"):
+        unfolded(records(batch))

@@ -13,6 +13,7 @@ from rmq_ordered.errors import (
     RequestTimedOut,
 )
 from rmq_ordered.net.channel import Channel, Outgoing, PendingAnswer
+from rmq_ordered.net.transport import STALL_TIMEOUT_MS
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import (
     FLAG_ONE_WAY,
@@ -198,10 +199,10 @@ def test_a_send_that_fails_closes_the_channel_for_good(rig: Rig) -> None:
 
 def test_a_send_error_is_raised_to_the_sender_and_to_those_who_wait() -> None:
     class BrokenSend(ScriptedTransport):
-        def send_all(self, data: bytes) -> None:
+        def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
             if self.sent:
                 raise ConnectionLost(self.address, "send failed: pipe")
-            super().send_all(data)
+            super().send_all(data, timeout_ms)
 
     channel = Channel("b:1", BrokenSend("b:1"), ManualClock())
     waiting = channel.start(PULL, "a pull", 3_000)
@@ -349,3 +350,47 @@ def test_a_one_way_request_of_the_peer_gets_no_answer(rig: Rig) -> None:
     pending.result()
     assert [one.code for one in rig.asked] == [40]
     assert [one.code for one in rig.peer.sent] == [PULL.code]
+
+
+def test_an_error_nobody_thought_of_ends_the_channel_and_not_only_its_reader() -> None:
+    def stumble(address: str, request: RemotingCommand) -> RemotingCommand | None:
+        raise RecursionError("too deep")
+
+    peer = ScriptedTransport("b:1")
+    channel = Channel("b:1", peer, ManualClock(), stumble)
+    waiting = channel.start(PULL, "a pull", 600_000)
+    peer.answer(RemotingCommand(40, opaque=1))
+    with pytest.raises(ConnectionLost, match=r"b:1.*RecursionError: too deep.*a pull"):
+        waiting.result()
+    assert not channel.is_open
+    assert peer.is_closed
+    channel.close()
+
+
+class StuckSend(ScriptedTransport):
+    """A peer that takes nothing: a send stays until it is let go."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.timeouts: list[int] = []
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
+
+    def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
+        self.timeouts.append(timeout_ms)
+        self.has_begun.set()
+        assert self.may_end.wait(10)
+
+
+def test_a_request_waits_no_longer_for_another_one_s_send_than_for_an_answer() -> None:
+    peer = StuckSend("b:1")
+    channel = Channel("b:1", peer, ManualClock())
+    first = threading.Thread(target=channel.start, args=(PULL, "a long send", 60_000))
+    first.start()
+    assert peer.has_begun.wait(10)
+    with pytest.raises(RequestTimedOut, match="a pull within 20 ms"):
+        channel.start(PULL, "a pull", 20)
+    peer.may_end.set()
+    first.join(10)
+    assert peer.timeouts == [60_000]
+    assert channel.start(PULL, "a pull", 20).timeout_ms == 20
+    channel.close()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import trustme
+from tests.support.servers import slow_reader
+from tests.support.waiting import Deadline
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net import tls
@@ -224,12 +226,22 @@ def test_a_file_that_is_no_certificate_is_refused_at_once(tmp_path: Path) -> Non
             tls_connector(settings)
 
 
-def test_a_send_that_moves_nothing_is_given_up(
-    server: Server, ca_file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tls, "_STALL_TIMEOUT_MS", 50)
+def test_a_peer_that_takes_nothing_ends_a_send_in_time(server: Server, ca_file: str) -> None:
     transport = tls_connector(TlsSettings(ca_file))(server.address)
     server.connection()
-    with pytest.raises(ConnectionLost, match="made no progress"):
-        transport.send_all(bytes(64 * 1024 * 1024))
+    deadline = Deadline(10)
+    with pytest.raises(ConnectionLost, match=r"took only \d+ of 67108864 bytes within 100 ms"):
+        transport.send_all(bytes(64 * 1024 * 1024), 100)
+    assert not deadline.has_passed
+    transport.close()
+
+
+def test_a_peer_that_takes_a_byte_now_and_then_ends_a_send_in_time(
+    server: Server, ca_file: str
+) -> None:
+    transport = tls_connector(TlsSettings(ca_file))(server.address)
+    deadline = Deadline(10)
+    with slow_reader(server.connection()), pytest.raises(ConnectionLost, match="within 300 ms"):
+        transport.send_all(bytes(64 * 1024 * 1024), 300)
+    assert not deadline.has_passed
     transport.close()

@@ -5,8 +5,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.support.servers import slow_reader
+from tests.support.waiting import Deadline, wait_until
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
+from rmq_ordered.net import transport as transport_module
 from rmq_ordered.net.transport import TcpTransport, connect_tcp, split_address
 
 
@@ -44,9 +47,11 @@ def test_a_peer_that_hangs_up_is_the_end(pair: tuple[TcpTransport, socket.socket
     assert transport.receive_into(bytearray(10)) == 0
 
 
-def test_an_idle_connection_is_not_an_error(pair: tuple[TcpTransport, socket.socket]) -> None:
+def test_an_idle_connection_is_not_an_error(
+    pair: tuple[TcpTransport, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     transport, peer = pair
-    transport._socket.settimeout(0.001)
+    monkeypatch.setattr(transport_module, "STALL_TIMEOUT_MS", 1)
     timer = threading.Timer(0.02, peer.sendall, [b"late"])
     timer.start()
     assert transport.receive_into(bytearray(10)) == 4
@@ -85,6 +90,61 @@ def test_sending_after_the_end_is_a_lost_connection(
     transport.close()
     with pytest.raises(ConnectionLost, match="closed by this client"):
         transport.send_all(b"x")
+
+
+LARGE = bytes(64 * 1024 * 1024)
+
+
+def test_a_peer_that_takes_nothing_ends_a_send_in_time(
+    pair: tuple[TcpTransport, socket.socket],
+) -> None:
+    transport, _ = pair
+    deadline = Deadline(10)
+    with pytest.raises(ConnectionLost, match=r"took only \d+ of 67108864 bytes within 100 ms"):
+        transport.send_all(LARGE, 100)
+    assert not deadline.has_passed
+
+
+def test_a_peer_that_takes_a_byte_now_and_then_ends_a_send_in_time(
+    pair: tuple[TcpTransport, socket.socket],
+) -> None:
+    transport, peer = pair
+    deadline = Deadline(10)
+    with slow_reader(peer), pytest.raises(ConnectionLost, match="within 300 ms"):
+        transport.send_all(LARGE, 300)
+    assert not deadline.has_passed
+
+
+def test_what_is_larger_than_all_buffers_is_sent_whole(
+    pair: tuple[TcpTransport, socket.socket],
+) -> None:
+    transport, peer = pair
+    data = bytes(range(256)) * 65_536
+    sending = threading.Thread(target=transport.send_all, args=(data,))
+    sending.start()
+    received = bytearray()
+    while len(received) < len(data):
+        received += peer.recv(1_000_000)
+    sending.join(timeout=5)
+    assert received == data
+
+
+def test_closing_ends_a_send_that_waits(pair: tuple[TcpTransport, socket.socket]) -> None:
+    transport, _ = pair
+    ended: list[str] = []
+
+    def send() -> None:
+        try:
+            transport.send_all(LARGE, 60_000)
+        except ConnectionLost as error:
+            ended.append(str(error))
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    wait_until(lambda: transport._guard._users, "the send has begun", 5)
+    transport.close()
+    sending.join(timeout=5)
+    assert len(ended) == 1
 
 
 def test_closing_wakes_a_blocked_reader_and_may_be_repeated(

@@ -127,3 +127,28 @@ def test_everything_can_begin_again_in_the_same_order() -> None:
         order.append(batch)
         sends.landed()
     assert order == ["a", "b", "c"]
+
+
+def test_a_batch_that_is_on_its_way_already_is_not_sent_again() -> None:
+    sends = QueueSequencer(1_000, ["a"])
+    sends.resume()
+    assert sends.take(0) is None
+    assert sends.landed() == "a"
+
+
+def test_the_first_batch_may_have_to_wait() -> None:
+    sends = QueueSequencer(1_000, ["a"], not_before_ms=500)
+    assert sends.take(499) is None
+    assert sends.take(500) == "a"
+
+
+def test_patience_can_begin_anew() -> None:
+    sends = QueueSequencer(1_000, ["a"])
+    sends.take(0)
+    sends.failed(BUSY, 0)
+    sends.be_patient_again()
+    sends.take(5_000)
+    sends.failed(BUSY, 5_000)
+    sends.take(6_000)
+    with pytest.raises(BrokerBusy):
+        sends.failed(BUSY, 6_000)

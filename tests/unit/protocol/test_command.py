@@ -202,3 +202,15 @@ def test_text_without_utf8_form_cannot_be_sent_in_a_json_header() -> None:
 
 def test_a_code_from_the_table_is_written_as_its_number() -> None:
     assert b'"code":11,' in encode_command(RemotingCommand(RequestCode.PULL_MESSAGE))
+
+
+@pytest.mark.parametrize("where", [b'"extFields":{"a":%s}', b'"extFields":%s', b'"code":%s'])
+def test_a_header_nested_to_any_depth_is_a_remote_protocol_error_or_text(where: bytes) -> None:
+    # Where the stack ends depends on who calls: each depth around it is tried.
+    for depth in range(1_200):
+        header = b"{" + where % (b"[" * depth + b"1" + b"]" * depth) + b"}"
+        try:
+            decode_command(Frame(HeaderCodec.JSON, header, b""))
+        except RemoteProtocolError:
+            continue
+        assert depth == 0 or where.endswith(b"}"), "only a value of extFields may be anything"

@@ -193,3 +193,10 @@ def test_the_state_of_pops_is_read() -> None:
     one, other = parse_pop_state(answer)
     assert one == PopState("G", "T", 1, 5, 9, 2, 1, 1700000000000, True)
     assert other.oldest_pop_ms is None
+
+
+@pytest.mark.parametrize("text", ["100 1 60000 3 0 b-a 2 50", f"0 1 60000 3 0 b-a 2 {10**18}"])
+def test_a_handle_that_lies_about_its_offset_is_not_acknowledged(text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"pop handle '{text}' .* of topic T") as raised:
+        batch_ack_request("G", "T", "b-a", [PopHandle.parse(text)])
+    assert "acknowledge" in str(raised.value)

@@ -4,11 +4,12 @@ import pytest
 
 from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
 from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueReceipt, SendResult
-from rmq_ordered.protocol.codes import RequestCode
+from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.message import encode_batch
 from rmq_ordered.protocol.sends import (
     STORED_CODES,
+    is_put_off,
     parse_receipt,
     parse_send,
     send_batch_request,
@@ -111,3 +112,20 @@ def test_a_receipt_tells_new_messages_from_repeats(
     fields: dict[str, str], receipt: QueueReceipt
 ) -> None:
     assert parse_receipt(RemotingCommand(0, ext_fields=LANDED | fields), QUEUE, 2) == receipt
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "expected"),
+    [
+        (ResponseCode.SERVICE_NOT_AVAILABLE, None, True),
+        (ResponseCode.SYSTEM_ERROR, "[PC_SYNCHRONIZED]broker busy", True),
+        (ResponseCode.SYSTEM_ERROR, "create mapped file failed, server is busy or broken.", True),
+        (ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough", False),
+        (ResponseCode.SYSTEM_ERROR, None, False),
+        (ResponseCode.MESSAGE_ILLEGAL, "create mapped file failed", False),
+    ],
+)
+def test_only_a_store_that_appended_nothing_puts_a_send_off(
+    code: int, remark: str | None, expected: bool
+) -> None:
+    assert is_put_off(RemotingCommand(code, remark=remark)) is expected
