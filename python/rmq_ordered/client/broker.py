@@ -219,11 +219,20 @@ class BrokerOperations:
             answers += locks.parse_lock(ensure_success(response, address, what), asked)
         return answers
 
-    def unlock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> None:
-        """Give locks back and wait for the answers."""
+    def unlock(
+        self,
+        group: str,
+        client_id: str,
+        queues: Sequence[MessageQueue],
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Give locks back and wait for the answers, for a request's usual time at most."""
+        patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
         for address, held in grouped(queues, self.address).items():
             what = f"the unlocking of queues of group {group}"
-            response = self._call(address, locks.unlock_request(group, client_id, held), what)
+            request = locks.unlock_request(group, client_id, held)
+            response = self._remoting.call(address, request, what, patience_ms)
             ensure_success(response, address, what)
 
     def leases(
