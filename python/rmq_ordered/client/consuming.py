@@ -385,7 +385,8 @@ class QueueWork:
         if result.status is PullStatus.NO_NEW_MESSAGE:
             one.pull_after_ms = self.client.clock.monotonic_ms() + _EMPTY_MS
             return
-        records = read_records(result.body, one.progress.queue, one.subscription.tags)
+        asked = one.progress.pull_offset
+        records = read_records(result.body, one.progress.queue, one.subscription.tags, start=asked)
         with self._lock:
             one.progress.fetched(records, result.next_offset)
 
