@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from rmq_ordered.client.fanout import at_each
 from rmq_ordered.client.pipeline import Pipeline, Question
 from rmq_ordered.client.routes import RouteTable
 from rmq_ordered.clock import Clock
@@ -14,6 +16,7 @@ from rmq_ordered.errors import (
     BrokerError,
     OffsetWentBack,
     QueueLeaseLost,
+    RequestTimedOut,
     RmqOrderedError,
     TopicNotFound,
     TransportError,
@@ -29,12 +32,13 @@ from rmq_ordered.model import (
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.protocol import groups, locks, topics
-from rmq_ordered.protocol.answers import ensure_success
+from rmq_ordered.protocol.answers import ensure_success, understood
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.pops import PopState, parse_pop_state, pop_state_request
 
 Place = TypeVar("Place", bound=Hashable)
+_LOG: Final = logging.getLogger("rmq_ordered.client")
 
 
 class BrokerOperations:
@@ -134,25 +138,59 @@ class BrokerOperations:
             client_id, group, names, version_ms=self._clock.wall_ms()
         )
         what = f"a heartbeat of group {group}"
-        for address in self._masters_of(names):
-            ensure_success(self._call(address, request, what), address, what)
+        self._tell_masters(names, request, what)
 
     def leave_group(self, client_id: str, group: str, topic_names: Iterable[str]) -> None:
-        """Undo ``heartbeat``."""
-        what = f"leaving group {group}"
-        for address in self._masters_of(topic_names):
-            request = groups.unregister_request(client_id, group)
-            ensure_success(self._call(address, request, what), address, what)
+        """Undo ``heartbeat``; brokers that are away keep no other one from hearing of it."""
+        request = groups.unregister_request(client_id, group)
+        self._tell_masters(topic_names, request, f"leaving group {group}")
 
     def group_members(self, group: str, topic_names: Iterable[str]) -> tuple[str, ...]:
-        """The client ids that are members of a group now."""
+        """The client ids that are members of a group now, as far as the brokers can be asked.
+
+        Members tell every broker, so one that answers knows them all; a broker that came back a
+        moment ago may know only some.
+
+        Raises:
+            RmqOrderedError: no broker answered.
+        """
+        request, what = groups.members_request(group), f"members of {group}"
+        outcomes = self.ask_masters(topic_names, request, what)
         members: set[str] = set()
-        for address in self._masters_of(topic_names):
-            response = self._call(address, groups.members_request(group), f"members of {group}")
+        failures: list[RmqOrderedError] = []
+        for address, outcome in outcomes.items():
+            if isinstance(outcome, RmqOrderedError):
+                failures.append(outcome)
             # RocketMQ answers SYSTEM_ERROR for a group without members.
-            if response.code == ResponseCode.SUCCESS:
-                members.update(groups.parse_members(response))
+            elif outcome.code == ResponseCode.SUCCESS:
+                members.update(understood(_members, outcome, address, what))
+        if failures and len(failures) == len(outcomes):
+            raise failures[0]
+        for failure in failures:
+            _LOG.warning("asked the others for the members of group=%s: %s", group, failure)
         return tuple(sorted(members))
+
+    def ask_masters(
+        self,
+        topic_names: Iterable[str],
+        request: RemotingCommand,
+        what: str,
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[str, RemotingCommand | RmqOrderedError]:
+        """Ask every broker of some topics side by side; its answer, or why there is none."""
+        deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
+        patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
+        addresses = self._masters_of(topic_names)
+        jobs = {
+            address: partial(self._remoting.call, address, request, what, patience_ms)
+            for address in addresses
+        }
+        outcomes = at_each(self._clock, jobs, deadline_ms)
+        return {
+            address: outcomes.get(address, RequestTimedOut(address, what, patience_ms))
+            for address in addresses
+        }
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's committed offset, or None if it never committed one."""
@@ -192,13 +230,8 @@ class BrokerOperations:
                 offsets may have been committed.
         """
         held = leases or {}
-        ahead: dict[tuple[str, str], MessageQueue] = {}
-        for queue in positions:
-            ahead.setdefault((queue.topic, queue.broker_name), queue)
-        leading = set(ahead.values())
-        rest = [queue for queue in positions if queue not in leading]
         failures: list[RmqOrderedError] = []
-        for part in (sorted(leading), rest):
+        for part in _commit_waves(positions):
             try:
                 self._pipeline.write(
                     [self._commit_question(group, q, positions[q], held.get(q)) for q in part]
@@ -207,6 +240,61 @@ class BrokerOperations:
                 failures.append(error)
         for failure in failures:
             raise failure
+
+    def try_commit_offsets(
+        self,
+        group: str,
+        positions: Mapping[MessageQueue, int],
+        *,
+        leases: Mapping[MessageQueue, QueueLease] | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[MessageQueue, RmqOrderedError]:
+        """Commit offsets as ``commit_offsets`` does; returns which failed, and why.
+
+        A broker that was found to be away is not tried again for its other queues.
+        """
+        held = leases or {}
+        patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
+        deadline_ms = self._clock.monotonic_ms() + patience_ms
+        failures: dict[MessageQueue, RmqOrderedError] = {}
+        away: dict[str, RmqOrderedError] = {}
+        for part in _commit_waves(positions):
+            started: list[tuple[MessageQueue, Question[None], PendingAnswer]] = []
+            for queue in part:
+                question = self._commit_question(group, queue, positions[queue], held.get(queue))
+                try:
+                    started.append((queue, question, self._begin(question, deadline_ms, away)))
+                except RmqOrderedError as error:
+                    failures[queue] = error
+            for queue, question, pending in started:
+                try:
+                    answer, address = pending.result(), pending.channel.address
+                    understood(question.parse, answer, address, question.what)
+                except RmqOrderedError as error:
+                    failures[queue] = error
+                    self._note_absence(question, error, away)
+        return failures
+
+    def _begin(
+        self, question: Question[None], deadline_ms: int, away: dict[str, RmqOrderedError]
+    ) -> PendingAnswer:
+        """Send a request unless its broker is known to be away."""
+        if question.broker_name in away:
+            raise away[question.broker_name]
+        try:
+            address = self._routes.master(question.topic, question.broker_name)
+            left_ms = max(1, deadline_ms - self._clock.monotonic_ms())
+            return self._remoting.start(address, question.request, question.what, left_ms)
+        except RmqOrderedError as error:
+            self._note_absence(question, error, away)
+            raise
+
+    def _note_absence(
+        self, question: Question[None], error: RmqOrderedError, away: dict[str, RmqOrderedError]
+    ) -> None:
+        if isinstance(error, TransportError):
+            away[question.broker_name] = error
+            self._routes.forget(question.topic)
 
     # Locks
 
@@ -320,6 +408,15 @@ class BrokerOperations:
     def _call(self, address: str, request: RemotingCommand, what: str) -> RemotingCommand:
         return self._remoting.call(address, request, what, self._timeout_ms)
 
+    def _tell_masters(
+        self, topic_names: Iterable[str], request: RemotingCommand, what: str
+    ) -> None:
+        """Send a request to every broker of some topics, then raise the first failure."""
+        for address, outcome in self.ask_masters(topic_names, request, what).items():
+            if isinstance(outcome, RmqOrderedError):
+                raise outcome
+            ensure_success(outcome, address, what)
+
     def _masters(self) -> list[str]:
         return [broker.master for broker in self._routes.brokers() if broker.master]
 
@@ -341,6 +438,19 @@ def grouped(
     for queue in queues:
         found[place(queue)].append(queue)
     return found
+
+
+def _commit_waves(positions: Iterable[MessageQueue]) -> tuple[list[MessageQueue], ...]:
+    """One queue of every topic and broker, then all others; see ``commit_offsets``."""
+    ahead: dict[tuple[str, str], MessageQueue] = {}
+    for queue in positions:
+        ahead.setdefault((queue.topic, queue.broker_name), queue)
+    leading = set(ahead.values())
+    return sorted(leading), [queue for queue in positions if queue not in leading]
+
+
+def _members(response: RemotingCommand, address: str) -> tuple[str, ...]:
+    return tuple(groups.parse_members(response))
 
 
 def _stats_question(topic: str, broker_name: str) -> Question[dict[MessageQueue, OffsetSpan]]:

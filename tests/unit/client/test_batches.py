@@ -89,5 +89,5 @@ def test_a_pull_that_began_inside_a_batch_gives_the_rest_of_it() -> None:
 def test_a_batch_that_lies_is_refused_with_its_offset() -> None:
     lying = Message(QUEUE, 7, 0, b"no batch", {}, 1, 2, "1.1.1.1:1", "1.1.1.1:1",
                     sys_flag=INNER_BATCH_FLAGS)  # fmt: skip
-    with pytest.raises(RemoteProtocolError, match="queue offset 7 .*messages of an inner batch"):
+    with pytest.raises(RemoteProtocolError, match=r"queue offset 7 .*messages of an inner batch"):
         read_records(encode_message(lying), QUEUE)

@@ -15,6 +15,7 @@ from rmq_ordered.errors import (
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease
 from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.groups import heartbeat_request
 from rmq_ordered.testing import ClusterDouble, CutMidFrame, DropReply, HangUp, Refuse
 
 FENCED = frozenset({FEATURE_LEASE_EPOCH})
@@ -255,6 +256,81 @@ def test_members_of_a_group_are_those_of_all_brokers(client: Client) -> None:
     assert client.broker.group_members("billing", ["orders"]) == ("me#1", "me#2")
     client.broker.leave_group("me#1", "billing", ["orders"])
     assert client.broker.group_members("billing", ["orders"]) == ("me#2",)
+
+
+def test_a_group_is_known_by_the_brokers_that_answer(
+    cluster: ClusterDouble, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.broker.heartbeat("me#1", "billing", ["orders"])
+    client.broker.heartbeat("me#2", "billing", ["orders"])
+    cluster.brokers[1].members["billing"] = {"me#2"}  # it came back a moment ago
+    for away in ("broker-a:10911", "broker-b:10911"):
+        cluster.network.take_down(away)
+        found = client.broker.group_members("billing", ["orders"])
+        assert found == (("me#2",) if away.startswith("broker-a") else ("me#1", "me#2"))
+        assert away in caplog.text
+        cluster.network.bring_up(away)
+    cluster.network.take_down("broker-a:10911")
+    cluster.network.take_down("broker-b:10911")
+    with pytest.raises(ConnectFailed, match="members of billing"):
+        client.broker.group_members("billing", ["orders"])
+
+
+def test_a_broker_that_is_away_keeps_no_other_from_hearing_who_comes_and_leaves(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.broker.heartbeat("me#1", "billing", ["orders"])
+    cluster.network.take_down("broker-a:10911")
+    with pytest.raises(ConnectFailed, match="broker-a:10911"):
+        client.broker.heartbeat("me#2", "billing", ["orders"])
+    with pytest.raises(ConnectFailed, match="broker-a:10911"):
+        client.broker.leave_group("me#1", "billing", ["orders"])
+    assert cluster.brokers[1].members["billing"] == {"me#2"}
+
+
+def test_who_does_not_answer_in_time_is_told_as_such() -> None:
+    cluster = ClusterDouble(brokers=2)
+    for broker in cluster.brokers:
+        broker.add_topic("orders", 1)
+    cluster.network.freeze("broker-a:10911")
+    with Client(
+        cluster.name_servers, request_timeout_ms=600_000, connect=cluster.network.connect
+    ) as client:
+        request = heartbeat_request("me#1", "billing", ["orders"], version_ms=1)
+        told = client.broker.ask_masters(["orders"], request, "a heartbeat", timeout_ms=1_000)
+    assert isinstance(told["broker-a:10911"], RequestTimedOut)
+    assert isinstance(told["broker-b:10911"], RemotingCommand)
+
+
+def test_commits_that_fail_are_told_by_queue_and_the_others_land(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    queues = client.routes.readable("orders")
+    answers = client.broker.lock("billing", "me#1", queues)
+    leases = {a.queue: QueueLease("billing", a.queue, "me#1", a.epoch) for a in answers}
+    leases[queues[1]] = QueueLease("billing", queues[1], "me#1", epoch=99)
+    cluster.network.take_down("broker-b:10911")
+    failures = client.broker.try_commit_offsets(
+        "billing", dict.fromkeys(queues, 5), leases=leases, timeout_ms=60_000
+    )
+    assert sorted(failures) == list(queues[1:])
+    assert isinstance(failures[queues[1]], QueueLeaseLost)
+    assert failures[queues[2]] is failures[queues[3]], "a broker that is away is tried once"
+    assert cluster.brokers[0].committed == {("billing", queues[0]): 5}
+    cluster.network.bring_up("broker-b:10911")
+    assert client.broker.try_commit_offsets("billing", {queues[2]: 6, queues[3]: 7}) == {}
+    assert client.broker.committed_offset("billing", queues[3]) == 7
+
+
+def test_a_broker_that_does_not_answer_a_commit_is_not_sent_another(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    queues = client.routes.readable("orders")
+    cluster.network.arm(DropReply(cluster.clock, 3_000), RequestCode.UPDATE_CONSUMER_OFFSET)
+    failures = client.broker.try_commit_offsets("billing", dict.fromkeys(queues[:2], 5))
+    assert list(failures) == list(queues[:2])
+    assert isinstance(failures[queues[0]], RequestTimedOut)
+    assert len(cluster.network.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) == 1
 
 
 def test_starting_a_request_at_a_broker_that_is_away_asks_for_a_new_route(
