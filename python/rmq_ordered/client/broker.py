@@ -155,7 +155,7 @@ class BrokerOperations:
             RmqOrderedError: no broker answered.
         """
         request, what = groups.members_request(group), f"members of {group}"
-        outcomes = self.ask_masters(topic_names, request, what)
+        outcomes = self.ask_each(self._masters_of(topic_names), request, what)
         members: set[str] = set()
         failures: list[RmqOrderedError] = []
         for address, outcome in outcomes.items():
@@ -170,18 +170,17 @@ class BrokerOperations:
             _LOG.warning("asked the others for the members of group=%s: %s", group, failure)
         return tuple(sorted(members))
 
-    def ask_masters(
+    def ask_each(
         self,
-        topic_names: Iterable[str],
+        addresses: Iterable[str],
         request: RemotingCommand,
         what: str,
         *,
         timeout_ms: int | None = None,
     ) -> dict[str, RemotingCommand | RmqOrderedError]:
-        """Ask every broker of some topics side by side; its answer, or why there is none."""
+        """Ask some brokers side by side; the answer of each, or why there is none."""
         deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
         patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
-        addresses = self._masters_of(topic_names)
         jobs = {
             address: partial(self._remoting.call, address, request, what, patience_ms)
             for address in addresses
@@ -189,7 +188,7 @@ class BrokerOperations:
         outcomes = at_each(self._clock, jobs, deadline_ms)
         return {
             address: outcomes.get(address, RequestTimedOut(address, what, patience_ms))
-            for address in addresses
+            for address in jobs
         }
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
@@ -412,7 +411,8 @@ class BrokerOperations:
         self, topic_names: Iterable[str], request: RemotingCommand, what: str
     ) -> None:
         """Send a request to every broker of some topics, then raise the first failure."""
-        for address, outcome in self.ask_masters(topic_names, request, what).items():
+        outcomes = self.ask_each(self._masters_of(topic_names), request, what)
+        for address, outcome in outcomes.items():
             if isinstance(outcome, RmqOrderedError):
                 raise outcome
             ensure_success(outcome, address, what)
