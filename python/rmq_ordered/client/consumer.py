@@ -43,7 +43,7 @@ _LOG: Final = logging.getLogger("rmq_ordered.client")
 # As Java: a queue that could not be locked, or a group that could not be read, is tried again soon.
 _RETRY_MS: Final = 1_000
 _CLOSE_TIMEOUT_S: Final = 30.0
-# How often what could not be committed is tried again while closing.
+# How often what could not be committed is tried again at the end.
 _DRAIN_MS: Final = 200
 
 
@@ -246,7 +246,17 @@ class OrderedConsumer:
             _LOG.exception("the member failed group=%s client=%s", self.group, self.client_id)
             self._failed(error)
         if self._failure is not None:
-            self._work.stop_all()
+            self._retire()
+
+    def _retire(self) -> None:
+        """After a failure nobody should wait for a member that does not work any more."""
+        self._work.stop_all()
+        while self._work.queues() and not self._is_closed:
+            self._wake.clear()
+            self._work.finish()
+            self._wake.wait(_DRAIN_MS / 1000)
+        if not self._is_closed:
+            self._leave(self._client.request_timeout_ms)
 
     def _tick(self) -> None:
         now_ms = self._client.clock.monotonic_ms()

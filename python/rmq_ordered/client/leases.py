@@ -262,8 +262,9 @@ class LeaseKeeper:
         A broker that cannot be reached, or does not answer in time, keeps the locks until they end.
         """
         deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
-        self._stopping.set()
-        thread, self._thread = self._thread, None
+        with self._lock:
+            self._stopping.set()
+            thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             left_ms = self._left_ms(deadline_ms)
             thread.join(None if left_ms is None else left_ms / 1000)
@@ -448,7 +449,9 @@ class LeaseKeeper:
         raise QueueLeaseUnavailable(self.group, waited_ms, owners)
 
     def _start_renewing(self) -> None:
-        if self._thread is None and not self._is_closed:
+        with self._lock:
+            if self._thread is not None or self._is_closed:
+                return
             self._stopping.clear()
             self._thread = threading.Thread(
                 target=self._renew_for_ever, name="rmq-ordered leases", daemon=True

@@ -415,9 +415,10 @@ def test_a_listener_that_ends_the_program_ends_the_consumer_and_its_batch_is_not
     consumer = OrderedConsumer(rig.client, "billing", "orders", leave, QUICK).start()
     with pytest.raises(SystemExit, match="no more"):
         consumer.wait(SOON_S)
-    consumer.close()
+    wait_until(lambda: rig.owners() == {None}, "others may have its queues", SOON_S)
+    wait_until(lambda: not rig.broker.members["billing"], "it has left the group", SOON_S)
     assert rig.committed() == [None] * 4
-    assert rig.owners() == {None}
+    consumer.close()
 
 
 def test_a_mistake_in_the_rule_that_shares_queues_out_ends_the_consumer(rig: Rig) -> None:
