@@ -86,8 +86,8 @@ def test_only_the_tags_that_were_asked_for_are_popped(
 
 def test_an_sql_condition_chooses_what_is_popped(client: Client, topic: str, group: str) -> None:
     producer = OrderedProducer(client, topic)
-    for number in range(6):
-        producer.send("key", b"%d" % number, properties={"size": str(number)})
+    sized = [producer.message(b"%d" % n, properties={"size": str(n)}) for n in range(6)]
+    producer.send_all({producer.queues[0]: sized})
     wanted = Subscription(topic, "size BETWEEN 2 AND 3", FilterKind.SQL92)
     popped = pop_all(PopConsumer(client, group, wanted), 2)
     assert [each.message.body for each in popped] == [b"2", b"3"]
