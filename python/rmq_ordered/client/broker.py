@@ -8,14 +8,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from rmq_ordered.client.commits import OffsetCommits
 from rmq_ordered.client.fanout import at_each
 from rmq_ordered.client.pipeline import Pipeline, Question
 from rmq_ordered.client.routes import RouteTable
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     BrokerError,
-    OffsetWentBack,
-    QueueLeaseLost,
     RequestTimedOut,
     RmqOrderedError,
     TopicNotFound,
@@ -62,6 +61,9 @@ class BrokerOperations:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._pipeline = Pipeline(remoting, routes, clock, timeout_ms)
+        self._commits = OffsetCommits(
+            remoting, routes, clock, self._pipeline, committed=self.committed_offset
+        )
 
     # Topics
 
@@ -228,17 +230,7 @@ class BrokerOperations:
             RmqOrderedError: the first failure, after every answer was waited for: other queues'
                 offsets may have been committed.
         """
-        held = leases or {}
-        failures: list[RmqOrderedError] = []
-        for part in _commit_waves(positions):
-            try:
-                self._pipeline.write(
-                    [self._commit_question(group, q, positions[q], held.get(q)) for q in part]
-                )
-            except RmqOrderedError as error:
-                failures.append(error)
-        for failure in failures:
-            raise failure
+        self._commits.commit(group, positions, leases or {})
 
     def try_commit_offsets(
         self,
@@ -252,48 +244,8 @@ class BrokerOperations:
 
         A broker that was found to be away is not tried again for its other queues.
         """
-        held = leases or {}
         patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
-        deadline_ms = self._clock.monotonic_ms() + patience_ms
-        failures: dict[MessageQueue, RmqOrderedError] = {}
-        away: dict[str, RmqOrderedError] = {}
-        for part in _commit_waves(positions):
-            started: list[tuple[MessageQueue, Question[None], PendingAnswer]] = []
-            for queue in part:
-                question = self._commit_question(group, queue, positions[queue], held.get(queue))
-                try:
-                    started.append((queue, question, self._begin(question, deadline_ms, away)))
-                except RmqOrderedError as error:
-                    failures[queue] = error
-            for queue, question, pending in started:
-                try:
-                    answer, address = pending.result(), pending.channel.address
-                    understood(question.parse, answer, address, question.what)
-                except RmqOrderedError as error:
-                    failures[queue] = error
-                    self._note_absence(question, error, away)
-        return failures
-
-    def _begin(
-        self, question: Question[None], deadline_ms: int, away: dict[str, RmqOrderedError]
-    ) -> PendingAnswer:
-        """Send a request unless its broker is known to be away."""
-        if question.broker_name in away:
-            raise away[question.broker_name]
-        try:
-            address = self._routes.master(question.topic, question.broker_name)
-            left_ms = max(1, deadline_ms - self._clock.monotonic_ms())
-            return self._remoting.start(address, question.request, question.what, left_ms)
-        except RmqOrderedError as error:
-            self._note_absence(question, error, away)
-            raise
-
-    def _note_absence(
-        self, question: Question[None], error: RmqOrderedError, away: dict[str, RmqOrderedError]
-    ) -> None:
-        if isinstance(error, TransportError):
-            away[question.broker_name] = error
-            self._routes.forget(question.topic)
+        return self._commits.try_commit(group, positions, leases or {}, patience_ms)
 
     # Locks
 
@@ -382,24 +334,6 @@ class BrokerOperations:
             self._routes.forget(queue.topic)
             raise
 
-    def _commit_question(
-        self, group: str, queue: MessageQueue, position: int, lease: QueueLease | None
-    ) -> Question[None]:
-        what = f"the commit of offset {position} of group {group} on {queue}"
-        epoch = lease.epoch if lease is not None else None
-        request = groups.update_offset_request(group, queue, position, lease_epoch=epoch)
-
-        def parse(response: RemotingCommand, address: str) -> None:
-            if lease is not None and response.code == ResponseCode.STALE_LEASE:
-                reason = response.remark or "stale epoch"
-                raise QueueLeaseLost(group, queue, lease.client_id, reason)
-            if response.code == ResponseCode.OFFSET_WENT_BACK:
-                committed = self.committed_offset(group, queue)
-                raise OffsetWentBack(group, queue, -1 if committed is None else committed, position)
-            ensure_success(response, address, what)
-
-        return Question(queue.topic, queue.broker_name, request, what, parse)
-
     def _offset_of(self, queue: MessageQueue, request: RemotingCommand, what: str) -> int:
         (answer,) = self._pipeline.read([_offset_question(queue, request, what)])
         return answer
@@ -438,15 +372,6 @@ def grouped(
     for queue in queues:
         found[place(queue)].append(queue)
     return found
-
-
-def _commit_waves(positions: Iterable[MessageQueue]) -> tuple[list[MessageQueue], ...]:
-    """One queue of every topic and broker, then all others; see ``commit_offsets``."""
-    ahead: dict[tuple[str, str], MessageQueue] = {}
-    for queue in positions:
-        ahead.setdefault((queue.topic, queue.broker_name), queue)
-    leading = set(ahead.values())
-    return sorted(leading), [queue for queue in positions if queue not in leading]
 
 
 def _members(response: RemotingCommand, address: str) -> tuple[str, ...]:
