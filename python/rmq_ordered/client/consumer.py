@@ -118,7 +118,7 @@ class OrderedConsumer:
         self._is_closed = False
         self._failure: BaseException | None = None
         # The brokers that were told that we are here.
-        self._told: frozenset[str] = frozenset()
+        self._told: set[str] = set()
         self._heartbeat_due_ms = self._rebalance_due_ms = self._commit_due_ms = 0
         self._thread: threading.Thread | None = None
 
@@ -372,7 +372,7 @@ class OrderedConsumer:
             version_ms=self._version_ms,
         )
         told, failures = self._ask_all(request, f"a heartbeat of group {self.group}")
-        self._told |= told
+        self._told = told | self._told.intersection(self._addresses())
         for error in failures:
             _LOG.warning("a broker was not told of the member group=%s: %s", self.group, error)
         return failures

@@ -189,6 +189,8 @@ class LeaseKeeper:
         self, queues: Sequence[MessageQueue], *, deadline_ms: int | None
     ) -> None:
         with self._exchange(queues):
+            # Again: what was granted to somebody meanwhile is about to be unlocked, too.
+            self._drop(queues)
             self._locks.give_back(queues, self._left_ms(deadline_ms))
 
     def abandon(self, queues: Iterable[MessageQueue]) -> None:
