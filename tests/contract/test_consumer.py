@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.support import frames
 from tests.support.brokers import Broker
+from tests.support.folded import folded_queue
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import (
@@ -167,3 +168,24 @@ def test_a_batch_can_be_taken_as_arrow(topic: Topic) -> None:
     with topic.consumer(handle, ConsumerSettings(batch_size=32, rebalance_ms=1_000)):
         topic.wait_for(20)
     assert [value for batch in values for value in batch] == bodies(20)
+
+
+def test_a_batch_kept_as_one_record_is_handled_message_by_message_also_from_its_middle(
+    broker: Broker, client: Client
+) -> None:
+    queue = folded_queue(broker, client, 100)
+    group, handled = broker.unique("consumers"), list[Message]()
+
+    def handle(batch: MessageBatch) -> ConsumeResult:
+        handled.extend(batch)
+        return ConsumeResult.SUCCESS
+
+    # Makes the group known, so that an offset can be committed for it.
+    client.broker.heartbeat("me", group, [queue.topic])
+    client.broker.leave_group("me", group, [queue.topic])
+    client.broker.commit_offset(group, queue, 20)
+    with OrderedConsumer(client, group, [queue.topic], handle, QUICK):
+        wait_until(lambda: len(handled) >= 80, "the rest of the batches was handled", SOON_S)
+    assert [message.queue_offset for message in handled] == list(range(20, 100))
+    assert [message.body for message in handled] == bodies(80, first=20)
+    assert client.broker.committed_offset(group, queue) == 100

@@ -7,7 +7,7 @@ from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 
-from rmq_ordered.client import Client, OrderedProducer, PopConsumer
+from rmq_ordered.client import Client, FilterKind, OrderedProducer, PopConsumer, Subscription
 from rmq_ordered.errors import BrokerError, OptionError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.protocol.codes import ResponseCode
@@ -68,6 +68,37 @@ def test_a_message_whose_time_is_over_comes_again(client: Client, topic: str, gr
     assert back.message.reconsume_times == 1
     consumer.ack(back)
     assert consumer.pop() == ()
+
+
+def test_only_the_tags_that_were_asked_for_are_popped(
+    client: Client, topic: str, group: str
+) -> None:
+    producer = OrderedProducer(client, topic)
+    # "Aa" and "BB" have the same hash code in Java: a broker cannot tell them apart.
+    for number, tag in enumerate(["Aa", "BB", "C", "Aa"]):
+        producer.send("key", b"%d" % number, tags=tag)
+    consumer = PopConsumer(client, group, Subscription(topic, "Aa || D"))
+    popped = pop_all(consumer, 2)
+    assert [each.message.body for each in popped] == [b"0", b"3"]
+    consumer.ack_all(popped)
+    assert PopConsumer(client, group, topic).pop() == (), "the others are done with"
+
+
+def test_an_sql_condition_chooses_what_is_popped(client: Client, topic: str, group: str) -> None:
+    producer = OrderedProducer(client, topic)
+    sized = [producer.message(b"%d" % n, properties={"size": str(n)}) for n in range(6)]
+    producer.send_all({producer.queues[0]: sized})
+    wanted = Subscription(topic, "size BETWEEN 2 AND 3", FilterKind.SQL92)
+    popped = pop_all(PopConsumer(client, group, wanted), 2)
+    assert [each.message.body for each in popped] == [b"2", b"3"]
+
+
+def test_an_sql_condition_that_cannot_be_read_is_refused(
+    client: Client, topic: str, group: str
+) -> None:
+    consumer = PopConsumer(client, group, Subscription(topic, "size >", FilterKind.SQL92))
+    with pytest.raises(BrokerError, match=f"a pop of topic {topic}"):
+        consumer.pop()
 
 
 def test_more_than_the_broker_gives_at_once_is_refused_before_it_is_asked(

@@ -9,11 +9,27 @@ import trustme
 from tests.support.brokers import unique_name
 from tests.support.certificates import write_authority
 from tests.support.secured import ADMIN, READER, TOPIC, Secured, without_certificate
+from tests.support.waiting import wait_until
 
-from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader, ReadPlan
+from rmq_ordered.client import (
+    Client,
+    ConsumeResult,
+    ConsumerSettings,
+    LeaseKeeper,
+    MessageBatch,
+    OrderedConsumer,
+    OrderedProducer,
+    PopConsumer,
+    QueueReader,
+    ReadPlan,
+    Subscription,
+)
 from rmq_ordered.errors import AccessDenied, ConnectFailed, TransportError
 from rmq_ordered.model import QueueRange
 from rmq_ordered.protocol.acl import Credentials
+
+SOON_S = 60
+QUICK = ConsumerSettings(rebalance_ms=1_000, heartbeat_ms=1_000, commit_ms=100)
 
 
 def send(client: Client) -> None:
@@ -54,12 +70,58 @@ def test_a_known_user_over_tls_may_send_pull_lock_and_commit(secured: Secured) -
         keeper.release()
 
 
+def test_a_known_user_over_tls_may_be_a_member_that_consumes_in_order(secured: Secured) -> None:
+    group, number = unique_name("group"), unique_name("order")
+    handled: list[bytes] = []
+
+    def handle(batch: MessageBatch) -> ConsumeResult:
+        handled.extend(m.body for m in batch if m.properties["__SHARDINGKEY"] == number)
+        return ConsumeResult.SUCCESS
+
+    steps = [b"created", b"paid", b"shipped"]
+    with secured.client() as sender, secured.client() as client:
+        for step in steps:
+            sent = OrderedProducer(sender, TOPIC).send(number, step)
+        with OrderedConsumer(client, group, [TOPIC], handle, QUICK) as consumer:
+            wait_until(lambda: handled == steps, "all steps were handled in order", SOON_S)
+            members = client.broker.group_members(group, [TOPIC])
+            assert members == (consumer.client_id,)
+        assert client.broker.committed_offset(group, sent.queue) == sent.first_offset + 1
+        answers = client.broker.lock(group, "somebody", [sent.queue])
+        assert [answer.granted for answer in answers] == [True]
+
+
+def test_a_known_user_over_tls_may_pop_hold_and_acknowledge(secured: Secured) -> None:
+    tag = unique_name("tag")
+    with secured.client() as client:
+        OrderedProducer(client, TOPIC).send("order-1", b"to pop", tags=tag)
+        consumer = PopConsumer(client, unique_name("group"), Subscription(TOPIC, tag))
+        popped = wait_until(lambda: consumer.pop(wait_ms=1_000), "it is popped", SOON_S)
+        with consumer.hold(popped) as held:
+            held.renew()
+            assert [one.message.body for one in held.messages] == [b"to pop"]
+            held.ack()
+        assert consumer.pop() == ()
+
+
+def join(client: Client) -> None:
+    consumer = OrderedConsumer(
+        client, unique_name("group"), [TOPIC], lambda batch: ConsumeResult.SUCCESS, QUICK
+    )
+    with consumer:
+        consumer.wait(SOON_S)
+
+
+def pop(client: Client) -> None:
+    PopConsumer(client, unique_name("group"), TOPIC).pop()
+
+
 @pytest.mark.parametrize(
     "credentials",
     [replace(ADMIN, secret_key="a-wrong-secret"), Credentials("nobody", "known-to-nobody"), None],
     ids=["wrong secret", "unknown access key", "no credentials"],
 )
-@pytest.mark.parametrize("action", [send, lock, pull, query_offset, create_topic])
+@pytest.mark.parametrize("action", [send, lock, pull, join, pop, query_offset, create_topic])
 def test_who_cannot_say_who_it_is_is_refused(
     secured: Secured, credentials: Credentials | None, action: Callable[[Client], None]
 ) -> None:

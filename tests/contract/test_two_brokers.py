@@ -1,13 +1,25 @@
 """A RocketMQ of two brokers: whose queues come in which order, and what the death of one costs."""
 
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from tests.support.brokers import unique_name
 from tests.support.rocketmq import RocketMq
 from tests.support.waiting import wait_until
 
-from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader, ReadPlan
+from rmq_ordered.client import (
+    Client,
+    ConsumeResult,
+    ConsumerSettings,
+    LeaseKeeper,
+    MessageBatch,
+    OrderedConsumer,
+    OrderedProducer,
+    QueueReader,
+    ReadPlan,
+)
 from rmq_ordered.errors import RmqOrderedError, TopicNotFound, TransportError
 from rmq_ordered.model import MessageQueue, QueueRange, SendResult
 from rmq_ordered.options import SourceOptions
@@ -138,6 +150,78 @@ def test_the_death_of_a_broker_costs_its_own_queues_only_until_it_is_back(
     source.close()
     keeper.ensure_held()
     keeper.release()
+
+
+Handled = list[tuple[MessageQueue, bytes]]
+
+
+def member(client: Client, group: str, topic: str, handled: Handled) -> OrderedConsumer:
+    def handle(batch: MessageBatch) -> ConsumeResult:
+        handled.extend((batch.queue, message.body) for message in batch)
+        return ConsumeResult.SUCCESS
+
+    settings = ConsumerSettings(rebalance_ms=500, heartbeat_ms=1_000, commit_ms=100)
+    return OrderedConsumer(client, group, [topic], handle, settings)
+
+
+@contextmanager
+def killed(pair: RocketMq, broker_name: str) -> Iterator[None]:
+    """Its connections end, and the name server drops it."""
+    pair.kill_broker(broker_name)
+    try:
+        yield
+    finally:
+        pair.restart_broker(broker_name)
+
+
+@contextmanager
+def frozen(pair: RocketMq, broker_name: str) -> Iterator[None]:
+    """Its connections stay and nothing is answered; the name server still has it in its routes."""
+    pair.signal_broker(signal.SIGSTOP, broker_name)
+    try:
+        yield
+    finally:
+        pair.signal_broker(signal.SIGCONT, broker_name)
+
+
+@pytest.mark.parametrize("away", [killed, frozen])
+def test_members_share_the_queues_of_the_broker_that_lives_when_the_other_is_away(
+    pair: RocketMq,
+    client: Client,
+    topic: str,
+    away: Callable[[RocketMq, str], AbstractContextManager[None]],
+) -> None:
+    producer = OrderedProducer(client, topic)
+    here, there = key_of(producer, "broker-a"), key_of(producer, "broker-b")
+    living = {queue for queue in producer.queues if queue.broker_name == "broker-a"}
+    group, handled = unique_name("group"), Handled()
+    with (
+        Client(pair.name_server, request_timeout_ms=2_000) as one_client,
+        Client(pair.name_server, request_timeout_ms=2_000) as other_client,
+    ):
+        pairs = (one_client, other_client)
+        members = [member(each, group, topic, handled).start() for each in pairs]
+        wait_until(lambda: are_shared(members, topic), "each has its share", 2 * DEADLINE_S)
+        for key in (here, there):
+            producer.send(key, b"before")
+        wait_until(lambda: len(handled) == 2, "both are handled", DEADLINE_S)
+        leaves, stays = sorted(members, key=lambda one: not living & one.queues)
+        with away(pair, "broker-b"):
+            producer.send(here, b"meanwhile")
+            wait_until(lambda: len(handled) == 3, "the living broker goes on", DEADLINE_S)
+            leaves.close(timeout_s=10)
+            wait_until(lambda: living <= stays.queues, "its queues are taken over", 2 * DEADLINE_S)
+            producer.send(here, b"after")
+            wait_until(lambda: len(handled) == 4, "the new owner handles them", DEADLINE_S)
+        stays.close()
+    of_here = [body for queue, body in handled if queue == producer.queue_of(here)]
+    assert of_here == [b"before", b"meanwhile", b"after"]
+    wait_until(lambda: has_queues(client, topic, 4), "the queues are back", DEADLINE_S)
+
+
+def are_shared(members: list[OrderedConsumer], topic: str) -> bool:
+    counts = [sum(queue.topic == topic for queue in one.queues) for one in members]
+    return counts == [2, 2]
 
 
 def source_options(pair: RocketMq, topic: str) -> SourceOptions:

@@ -58,7 +58,7 @@ class TakeOverMachine(RuleBasedStateMachine):
     def let_time_pass(self, duration_ms: int) -> None:
         self.cluster.clock.advance_ms(duration_ms)
 
-    @rule(timeout_ms=st.sampled_from([0, 1_000]))
+    @rule(timeout_ms=st.sampled_from([0, 1_000, 40_000]))
     def start_a_run(self, timeout_ms: int) -> None:
         self.started += 1
         process = f"process {self.started}"
@@ -120,8 +120,8 @@ class TakeOverMachine(RuleBasedStateMachine):
             return
         index = min(index, len(self.queues) - 1)
         keeper = self.runs[which % len(self.runs)].keeper
-        if self.queues[index] in keeper._ids:
-            self.lost.append((keeper._ids[self.queues[index]], self.queues[index]))
+        if self.queues[index] in keeper._locks._ids:
+            self.lost.append((keeper._locks._ids[self.queues[index]], self.queues[index]))
             self.cluster.network.arm(HangUp(), RequestCode.UNLOCK_BATCH_MQ)
         keeper.give_back(self.queues[index : index + 1])
         self.cluster.network._faults.clear()

@@ -228,6 +228,10 @@ class RocketMq:
             START_TIMEOUT_S,
         )
 
+    def signal_broker(self, number: int, broker_name: str | None = None) -> None:
+        """Sends a signal to a broker's process, to stop it for a while or to let it go on."""
+        self._brokers[broker_name or self.broker_name].send_signal(number)
+
     def restart_broker(self, broker_name: str | None = None) -> None:
         """Starts a broker again on its store and ports; a running one is first asked to stop."""
         name = broker_name or self.broker_name

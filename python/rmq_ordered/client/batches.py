@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from rmq_ordered.model import Message, MessageQueue
-from rmq_ordered.protocol.message import decode_message, ensure_origin
+from rmq_ordered.protocol.compression import COMPRESSED_FLAG
+from rmq_ordered.protocol.message import (
+    INNER_BATCH_FLAGS,
+    decode_message,
+    encode_message,
+    ensure_origin,
+    is_inner_batch,
+    unfold_message,
+)
 from rmq_ordered.protocol.properties import PROPERTY_TAGS
 
 if TYPE_CHECKING:
@@ -76,9 +84,16 @@ Listener = Callable[[MessageBatch], ConsumeResult]
 
 
 def read_records(
-    body: bytes, queue: MessageQueue, tags: frozenset[str] = frozenset()
+    body: bytes,
+    queue: MessageQueue,
+    tags: frozenset[str] = frozenset(),
+    *,
+    start: int = 0,
 ) -> list[tuple[int, Record]]:
-    """The records of a pull answer by queue offset; brokers compare tags by their hash only.
+    """The messages of a pull answer by queue offset; brokers compare tags by their hash only.
+
+    A record that is a batch gives its messages from the queue offset ``start`` on: where a pull
+    began inside of it, the broker gives it whole.
 
     Raises:
         RemoteProtocolError: a record is malformed, or of another queue.
@@ -86,9 +101,21 @@ def read_records(
     found: list[tuple[int, Record]] = []
     position = 0
     while position < len(body):
-        start = position
-        message, position = decode_message(body, position, broker_name=queue.broker_name)
-        ensure_origin(message, queue)
-        if not tags or message.properties.get(PROPERTY_TAGS) in tags:
-            found.append((message.queue_offset, Record(message, body[start:position])))
+        began = position
+        stored, position = decode_message(body, position, broker_name=queue.broker_name)
+        ensure_origin(stored, queue)
+        if not is_inner_batch(stored):
+            records = [Record(stored, body[began:position])]
+        else:
+            inner = unfold_message(stored, body, began)
+            records = [_alone(one) for one in inner if one.queue_offset >= start]
+        for record in records:
+            if not tags or record.message.properties.get(PROPERTY_TAGS) in tags:
+                found.append((record.message.queue_offset, record))
     return found
+
+
+def _alone(message: Message) -> Record:
+    """A message of a batch, in a record of its own."""
+    sys_flag = message.sys_flag & ~(INNER_BATCH_FLAGS | COMPRESSED_FLAG)
+    return Record(message, encode_message(replace(message, sys_flag=sys_flag)))

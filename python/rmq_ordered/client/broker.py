@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from rmq_ordered.client.commits import OffsetCommits
+from rmq_ordered.client.fanout import at_each
 from rmq_ordered.client.pipeline import Pipeline, Question
 from rmq_ordered.client.routes import RouteTable
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     BrokerError,
-    OffsetWentBack,
-    QueueLeaseLost,
+    RequestTimedOut,
     RmqOrderedError,
     TopicNotFound,
     TransportError,
@@ -29,12 +31,13 @@ from rmq_ordered.model import (
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.protocol import groups, locks, topics
-from rmq_ordered.protocol.answers import ensure_success
+from rmq_ordered.protocol.answers import ensure_success, understood
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.pops import PopState, parse_pop_state, pop_state_request
 
 Place = TypeVar("Place", bound=Hashable)
+_LOG: Final = logging.getLogger("rmq_ordered.client")
 
 
 class BrokerOperations:
@@ -58,6 +61,9 @@ class BrokerOperations:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._pipeline = Pipeline(remoting, routes, clock, timeout_ms)
+        self._commits = OffsetCommits(
+            remoting, routes, clock, self._pipeline, committed=self.committed_offset
+        )
 
     # Topics
 
@@ -134,25 +140,58 @@ class BrokerOperations:
             client_id, group, names, version_ms=self._clock.wall_ms()
         )
         what = f"a heartbeat of group {group}"
-        for address in self._masters_of(names):
-            ensure_success(self._call(address, request, what), address, what)
+        self._tell_masters(names, request, what)
 
     def leave_group(self, client_id: str, group: str, topic_names: Iterable[str]) -> None:
-        """Undo ``heartbeat``."""
-        what = f"leaving group {group}"
-        for address in self._masters_of(topic_names):
-            request = groups.unregister_request(client_id, group)
-            ensure_success(self._call(address, request, what), address, what)
+        """Undo ``heartbeat``; brokers that are away keep no other one from hearing of it."""
+        request = groups.unregister_request(client_id, group)
+        self._tell_masters(topic_names, request, f"leaving group {group}")
 
     def group_members(self, group: str, topic_names: Iterable[str]) -> tuple[str, ...]:
-        """The client ids that are members of a group now."""
+        """The client ids that are members of a group now, as far as the brokers can be asked.
+
+        Members tell every broker, so one that answers knows them all; a broker that came back a
+        moment ago may know only some.
+
+        Raises:
+            RmqOrderedError: no broker answered.
+        """
+        request, what = groups.members_request(group), f"members of {group}"
+        outcomes = self.ask_each(self._masters_of(topic_names), request, what)
         members: set[str] = set()
-        for address in self._masters_of(topic_names):
-            response = self._call(address, groups.members_request(group), f"members of {group}")
+        failures: list[RmqOrderedError] = []
+        for address, outcome in outcomes.items():
+            if isinstance(outcome, RmqOrderedError):
+                failures.append(outcome)
             # RocketMQ answers SYSTEM_ERROR for a group without members.
-            if response.code == ResponseCode.SUCCESS:
-                members.update(groups.parse_members(response))
+            elif outcome.code == ResponseCode.SUCCESS:
+                members.update(understood(_members, outcome, address, what))
+        if failures and len(failures) == len(outcomes):
+            raise failures[0]
+        for failure in failures:
+            _LOG.warning("asked the others for the members of group=%s: %s", group, failure)
         return tuple(sorted(members))
+
+    def ask_each(
+        self,
+        addresses: Iterable[str],
+        request: RemotingCommand,
+        what: str,
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[str, RemotingCommand | RmqOrderedError]:
+        """Ask some brokers side by side; the answer of each, or why there is none."""
+        deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
+        patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
+        jobs = {
+            address: partial(self._remoting.call, address, request, what, patience_ms)
+            for address in addresses
+        }
+        outcomes = at_each(self._clock, jobs, deadline_ms)
+        return {
+            address: outcomes.get(address, RequestTimedOut(address, what, patience_ms))
+            for address in jobs
+        }
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's committed offset, or None if it never committed one."""
@@ -191,22 +230,22 @@ class BrokerOperations:
             RmqOrderedError: the first failure, after every answer was waited for: other queues'
                 offsets may have been committed.
         """
-        held = leases or {}
-        ahead: dict[tuple[str, str], MessageQueue] = {}
-        for queue in positions:
-            ahead.setdefault((queue.topic, queue.broker_name), queue)
-        leading = set(ahead.values())
-        rest = [queue for queue in positions if queue not in leading]
-        failures: list[RmqOrderedError] = []
-        for part in (sorted(leading), rest):
-            try:
-                self._pipeline.write(
-                    [self._commit_question(group, q, positions[q], held.get(q)) for q in part]
-                )
-            except RmqOrderedError as error:
-                failures.append(error)
-        for failure in failures:
-            raise failure
+        self._commits.commit(group, positions, leases or {})
+
+    def try_commit_offsets(
+        self,
+        group: str,
+        positions: Mapping[MessageQueue, int],
+        *,
+        leases: Mapping[MessageQueue, QueueLease] | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[MessageQueue, RmqOrderedError]:
+        """Commit offsets as ``commit_offsets`` does; returns which failed, and why.
+
+        A broker that was found to be away is not tried again for its other queues.
+        """
+        patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
+        return self._commits.try_commit(group, positions, leases or {}, patience_ms)
 
     # Locks
 
@@ -219,11 +258,20 @@ class BrokerOperations:
             answers += locks.parse_lock(ensure_success(response, address, what), asked)
         return answers
 
-    def unlock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> None:
-        """Give locks back and wait for the answers."""
+    def unlock(
+        self,
+        group: str,
+        client_id: str,
+        queues: Sequence[MessageQueue],
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Give locks back and wait for the answers, for a request's usual time at most."""
+        patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
         for address, held in grouped(queues, self.address).items():
             what = f"the unlocking of queues of group {group}"
-            response = self._call(address, locks.unlock_request(group, client_id, held), what)
+            request = locks.unlock_request(group, client_id, held)
+            response = self._remoting.call(address, request, what, patience_ms)
             ensure_success(response, address, what)
 
     def leases(
@@ -286,30 +334,22 @@ class BrokerOperations:
             self._routes.forget(queue.topic)
             raise
 
-    def _commit_question(
-        self, group: str, queue: MessageQueue, position: int, lease: QueueLease | None
-    ) -> Question[None]:
-        what = f"the commit of offset {position} of group {group} on {queue}"
-        epoch = lease.epoch if lease is not None else None
-        request = groups.update_offset_request(group, queue, position, lease_epoch=epoch)
-
-        def parse(response: RemotingCommand, address: str) -> None:
-            if lease is not None and response.code == ResponseCode.STALE_LEASE:
-                reason = response.remark or "stale epoch"
-                raise QueueLeaseLost(group, queue, lease.client_id, reason)
-            if response.code == ResponseCode.OFFSET_WENT_BACK:
-                committed = self.committed_offset(group, queue)
-                raise OffsetWentBack(group, queue, -1 if committed is None else committed, position)
-            ensure_success(response, address, what)
-
-        return Question(queue.topic, queue.broker_name, request, what, parse)
-
     def _offset_of(self, queue: MessageQueue, request: RemotingCommand, what: str) -> int:
         (answer,) = self._pipeline.read([_offset_question(queue, request, what)])
         return answer
 
     def _call(self, address: str, request: RemotingCommand, what: str) -> RemotingCommand:
         return self._remoting.call(address, request, what, self._timeout_ms)
+
+    def _tell_masters(
+        self, topic_names: Iterable[str], request: RemotingCommand, what: str
+    ) -> None:
+        """Send a request to every broker of some topics, then raise the first failure."""
+        outcomes = self.ask_each(self._masters_of(topic_names), request, what)
+        for address, outcome in outcomes.items():
+            if isinstance(outcome, RmqOrderedError):
+                raise outcome
+            ensure_success(outcome, address, what)
 
     def _masters(self) -> list[str]:
         return [broker.master for broker in self._routes.brokers() if broker.master]
@@ -332,6 +372,10 @@ def grouped(
     for queue in queues:
         found[place(queue)].append(queue)
     return found
+
+
+def _members(response: RemotingCommand, address: str) -> tuple[str, ...]:
+    return tuple(groups.parse_members(response))
 
 
 def _stats_question(topic: str, broker_name: str) -> Question[dict[MessageQueue, OffsetSpan]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Final, Self
 
@@ -17,11 +17,17 @@ from rmq_ordered.client.connection import Client
 from rmq_ordered.client.consumer_settings import ConsumerSettings
 from rmq_ordered.client.consuming import QueueWork
 from rmq_ordered.client.leases import LeaseKeeper
-from rmq_ordered.errors import OptionError, RmqOrderedError, TopicNotFound
+from rmq_ordered.errors import (
+    LocalProtocolError,
+    OptionError,
+    RmqOrderedError,
+    TopicNotFound,
+    TransportError,
+)
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.protocol.answers import ensure_success
-from rmq_ordered.protocol.command import OUR_VERSION
+from rmq_ordered.protocol.command import OUR_VERSION, RemotingCommand
 from rmq_ordered.protocol.groups import unregister_request
 from rmq_ordered.protocol.members import (
     FilterKind,
@@ -37,6 +43,8 @@ _LOG: Final = logging.getLogger("rmq_ordered.client")
 # As Java: a queue that could not be locked, or a group that could not be read, is tried again soon.
 _RETRY_MS: Final = 1_000
 _CLOSE_TIMEOUT_S: Final = 30.0
+# How often what could not be committed is tried again at the end.
+_DRAIN_MS: Final = 200
 
 
 class OrderedConsumer:
@@ -104,17 +112,28 @@ class OrderedConsumer:
         self._version_ms = client.clock.wall_ms()
         self._wake = threading.Event()
         self._ended = threading.Event()
-        self._failure: RmqOrderedError | None = None
+        # Something has stopped, for whoever closes.
+        self._has_stopped = threading.Event()
+        self._closing = threading.Lock()
+        self._is_closed = False
+        self._failure: BaseException | None = None
+        # The brokers that were told that we are here.
+        self._told: set[str] = set()
         self._heartbeat_due_ms = self._rebalance_due_ms = self._commit_due_ms = 0
         self._thread: threading.Thread | None = None
 
     def start(self) -> Self:
-        """Join the group and begin; returns itself."""
+        """Join the group and begin; returns itself. Once closed, it cannot be started again."""
+        if self._is_closed:
+            raise LocalProtocolError(
+                f"the consumer {self.client_id} of group {self.group} was closed and cannot be "
+                "started again: make a new one, which joins the group as a new member"
+            )
         for subscription in self._subscriptions.values():
             self._ensure_served(subscription)
         self._client.requests.join(self.group, self)
         try:
-            self._heartbeat()
+            self._join()
         except RmqOrderedError:
             self._client.requests.leave(self.group)
             raise
@@ -133,6 +152,8 @@ class OrderedConsumer:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the consumer was closed or failed; raises what it failed with.
 
+        That is an RmqOrderedError, or what the listener raised to end the program (``sys.exit``).
+
         Returns:
             Whether it has ended.
         """
@@ -144,20 +165,25 @@ class OrderedConsumer:
     def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
         """Let running listener calls end, commit, unlock and leave the group. Idempotent.
 
-        A call that does not end in time keeps its queue locked until the lease ends.
+        All of it within the time given. A queue whose listener call does not end by then, whose
+        offset cannot be committed or which cannot be unlocked stays locked until its lease ends,
+        with a warning.
         """
-        if self._thread is None:
-            return
-        self._ended.set()
-        self._wake.set()
-        self._thread.join()
-        self._thread = None
-        self._drain(timeout_s)
-        self._work.close()
-        self._keeper.release()
-        self._leave()
-        self._client.requests.leave(self.group)
-        _LOG.info("left group=%s client=%s", self.group, self.client_id)
+        with self._closing:
+            if self._thread is None:
+                return
+            deadline_ms = self._client.clock.monotonic_ms() + int(timeout_s * 1000)
+            self._is_closed = True
+            self._ended.set()
+            self._wake.set()
+            self._drain(deadline_ms)
+            self._thread.join(self._left_ms(deadline_ms) / 1000)
+            self._thread = None
+            self._work.close(deadline_ms)
+            self._keeper.close(self._left_ms(deadline_ms))
+            self._leave(self._left_ms(deadline_ms))
+            self._client.requests.leave(self.group)
+            _LOG.info("left group=%s client=%s", self.group, self.client_id)
 
     def __enter__(self) -> Self:
         return self.start() if self._thread is None else self
@@ -199,26 +225,38 @@ class OrderedConsumer:
     def _changed(self) -> None:
         self._heartbeat_due_ms = self._rebalance_due_ms = 0
         self._wake.set()
+        self._has_stopped.set()
 
-    def _failed(self, error: RmqOrderedError) -> None:
-        _LOG.error("the consumer stops group=%s: %s", self.group, error)
-        self._failure = error
+    def _failed(self, error: BaseException) -> None:
+        _LOG.error("the consumer stops group=%s: %r", self.group, error)
+        self._failure = self._failure or error
         self._ended.set()
         self._wake.set()
 
     def _coordinate(self) -> None:
-        while not self._ended.is_set():
-            self._wake.clear()
-            try:
+        try:
+            while not self._ended.is_set():
+                self._wake.clear()
                 self._tick()
-            except RmqOrderedError as error:
-                _LOG.warning("will try again group=%s: %s", self.group, error)
-                self._rebalance_due_ms = self._client.clock.monotonic_ms() + _RETRY_MS
-            due_ms = min(self._heartbeat_due_ms, self._rebalance_due_ms, self._commit_due_ms)
-            pause_ms = max(due_ms - self._client.clock.monotonic_ms(), 10)
-            self._wake.wait(pause_ms / 1000)
+                due_ms = min(self._heartbeat_due_ms, self._rebalance_due_ms, self._commit_due_ms)
+                pause_ms = max(due_ms - self._client.clock.monotonic_ms(), 10)
+                if not self._ended.is_set():
+                    self._wake.wait(pause_ms / 1000)
+        except BaseException as error:  # noqa: BLE001 (a thread must not end unnoticed)
+            _LOG.exception("the member failed group=%s client=%s", self.group, self.client_id)
+            self._failed(error)
         if self._failure is not None:
-            self._work.stop(self._work.queues())
+            self._retire()
+
+    def _retire(self) -> None:
+        """After a failure nobody should wait for a member that does not work any more."""
+        self._work.stop_all()
+        while self._work.queues() and not self._is_closed:
+            self._wake.clear()
+            self._work.finish()
+            self._wake.wait(_DRAIN_MS / 1000)
+        if not self._is_closed:
+            self._leave(self._client.request_timeout_ms)
 
     def _tick(self) -> None:
         now_ms = self._client.clock.monotonic_ms()
@@ -226,13 +264,21 @@ class OrderedConsumer:
             self._commit_due_ms = now_ms + self._settings.commit_ms
             self._work.commit()
         self._work.finish()
-        if now_ms >= self._heartbeat_due_ms:
+        if now_ms >= self._heartbeat_due_ms and not self._ended.is_set():
             self._heartbeat_due_ms = now_ms + self._settings.heartbeat_ms
-            self._heartbeat()
-        if now_ms >= self._rebalance_due_ms:
+            self._attempt(self._heartbeat)
+        if now_ms >= self._rebalance_due_ms and not self._ended.is_set():
             self._rebalance_due_ms = now_ms + self._settings.rebalance_ms
-            if not self._rebalance():
+            if not self._attempt(self._rebalance):
                 self._rebalance_due_ms = min(self._rebalance_due_ms, now_ms + _RETRY_MS)
+
+    def _attempt(self, step: Callable[[], bool]) -> bool:
+        """Whether all is as it should be; what failed is tried again, and stops nothing else."""
+        try:
+            return step()
+        except RmqOrderedError as error:
+            _LOG.warning("will try again group=%s: %s", self.group, error)
+            return False
 
     def _rebalance(self) -> bool:
         """Give up what is others', take what is ours; whether everything is as it should be."""
@@ -251,20 +297,36 @@ class OrderedConsumer:
             self._work.stop(foreign)
             self._work.finish()
         missing = wanted.keys() - self._work.queues()
-        for queue in self._keeper.try_acquire(missing):
-            self._begin(queue, wanted[queue])
-        return wanted.keys() == self._work.queues()
+        granted = self._keeper.try_acquire(missing)
+        self._begin_all({queue: wanted[queue] for queue in granted})
+        return wanted.keys() == self._work.active()
 
-    def _begin(self, queue: MessageQueue, subscription: Subscription) -> None:
+    def _begin_all(self, granted: Mapping[MessageQueue, Subscription]) -> None:
+        """Begin with what can be begun, and give back at once what cannot.
+
+        Of a broker that is away nothing more is asked: others wait for their turn.
+        """
+        left: list[MessageQueue] = []
+        away: set[str] = set()
+        for queue, subscription in granted.items():
+            is_begun = False
+            try:
+                is_begun = queue.broker_name not in away and self._begin(queue, subscription)
+            except RmqOrderedError as error:
+                _LOG.warning("could not begin with %s, will try again: %s", queue, error)
+                if isinstance(error, TransportError):
+                    away.add(queue.broker_name)
+            if not is_begun:
+                left.append(queue)
+        if left:
+            self._keeper.give_back(left)
+
+    def _begin(self, queue: MessageQueue, subscription: Subscription) -> bool:
         """Start where the group stands, read only now that nobody else can move it."""
-        try:
-            start = self._client.broker.committed_offset(self.group, queue)
-            if start is None:
-                start = self._first_offset(queue)
-        except RmqOrderedError:
-            self._keeper.give_back([queue])
-            raise
-        self._work.add(queue, subscription, start)
+        start = self._client.broker.committed_offset(self.group, queue)
+        if start is None:
+            start = self._first_offset(queue)
+        return self._work.add(queue, subscription, start)
 
     def _first_offset(self, queue: MessageQueue) -> int:
         broker, settings = self._client.broker, self._settings
@@ -288,8 +350,20 @@ class OrderedConsumer:
         routes = [self._client.routes.route(topic) for topic in self._topics()]
         return sorted({one.master for route in routes for one in route.brokers if one.master})
 
-    def _heartbeat(self) -> None:
-        """Tell every broker; one that is away must not cost the others theirs."""
+    def _join(self) -> None:
+        """Tell the group for the first time: a refusal is final, a broker that is away is not."""
+        failures = self._tell_group()
+        refusals = [error for error in failures if not isinstance(error, TransportError)]
+        if not self._told:
+            refusals += failures
+        for error in refusals:
+            raise error
+
+    def _heartbeat(self) -> bool:
+        return not self._tell_group()
+
+    def _tell_group(self) -> list[RmqOrderedError]:
+        """Tell every broker that we are here; one that is away must not cost the others theirs."""
         request = member_heartbeat_request(
             self.client_id,
             self.group,
@@ -297,49 +371,65 @@ class OrderedConsumer:
             start=self._settings.start,
             version_ms=self._version_ms,
         )
-        what = f"a heartbeat of group {self.group}"
-        failure: RmqOrderedError | None = None
-        for address in self._addresses():
-            try:
-                timeout_ms = self._client.request_timeout_ms
-                response = self._client.remoting.call(address, request, what, timeout_ms)
-                ensure_success(response, address, what)
-            except RmqOrderedError as error:
-                failure = error
-        if failure is not None:
-            raise failure
+        told, failures = self._ask_all(request, f"a heartbeat of group {self.group}")
+        self._told = told | self._told.intersection(self._addresses())
+        for error in failures:
+            _LOG.warning("a broker was not told of the member group=%s: %s", self.group, error)
+        return failures
 
     def _ensure_served(self, subscription: Subscription) -> None:
+        """Raise a broker's refusal of a filter; somebody must have accepted it."""
         if subscription.kind is FilterKind.TAG:
             return
         request = check_subscription_request(
             self.client_id, self.group, subscription, version_ms=self._version_ms
         )
         what = f"the filter {subscription.expression!r} of topic {subscription.topic}"
-        for address in self._addresses():
-            timeout_ms = self._client.request_timeout_ms
-            response = self._client.remoting.call(address, request, what, timeout_ms)
-            ensure_success(response, address, what)
+        accepted, failures = self._ask_all(request, what)
+        for error in failures:
+            if not accepted or not isinstance(error, TransportError):
+                raise error
 
-    def _drain(self, timeout_s: float) -> None:
-        deadline_ms = self._client.clock.monotonic_ms() + int(timeout_s * 1000)
-        self._work.stop(self._work.queues())
+    def _ask_all(
+        self, request: RemotingCommand, what: str
+    ) -> tuple[set[str], list[RmqOrderedError]]:
+        """Ask every broker of our topics; the addresses that said yes, and what the others said."""
+        agreed: set[str] = set()
+        failures: list[RmqOrderedError] = []
+        outcomes = self._client.broker.ask_each(self._addresses(), request, what)
+        for address, outcome in outcomes.items():
+            try:
+                if isinstance(outcome, RmqOrderedError):
+                    raise outcome
+                ensure_success(outcome, address, what)
+                agreed.add(address)
+            except RmqOrderedError as error:
+                failures.append(error)
+        return agreed, failures
+
+    def _drain(self, deadline_ms: int) -> None:
+        """Stop everything, and commit and give back what has stopped, until the time is over."""
+        self._work.stop_all()
         while True:
-            self._wake.clear()
-            self._work.finish()
-            remaining_ms = deadline_ms - self._client.clock.monotonic_ms()
-            if not self._work.queues() or remaining_ms <= 0:
+            self._has_stopped.clear()
+            self._work.finish(deadline_ms)
+            left_ms = self._left_ms(deadline_ms)
+            if not self._work.queues() or left_ms == 0:
                 return
-            self._wake.wait(min(remaining_ms, _RETRY_MS) / 1000)
+            self._has_stopped.wait(min(left_ms, _DRAIN_MS) / 1000)
 
-    def _leave(self) -> None:
+    def _leave(self, timeout_ms: int) -> None:
         what = f"leaving group {self.group}"
-        try:
-            for address in self._addresses():
-                request = unregister_request(self.client_id, self.group)
-                self._client.remoting.call(address, request, what, self._client.request_timeout_ms)
-        except RmqOrderedError as error:
-            _LOG.warning("the group notices only when the connection ends: %s", error)
+        request = unregister_request(self.client_id, self.group)
+        outcomes = self._client.broker.ask_each(
+            sorted(self._told), request, what, timeout_ms=timeout_ms
+        )
+        for outcome in outcomes.values():
+            if isinstance(outcome, RmqOrderedError):
+                _LOG.warning("the group notices only when the connection ends: %s", outcome)
+
+    def _left_ms(self, deadline_ms: int) -> int:
+        return max(0, deadline_ms - self._client.clock.monotonic_ms())
 
 
 def _with_retries(

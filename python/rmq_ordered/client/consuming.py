@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from rmq_ordered.client.batches import ConsumeResult, Listener, MessageBatch, Record, read_records
+from rmq_ordered.client.batches import ConsumeResult, Listener, MessageBatch, read_records
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.consumer_settings import ConsumerSettings
 from rmq_ordered.client.leases import LeaseKeeper
+from rmq_ordered.client.settling import Owned, Settlement
 from rmq_ordered.errors import (
     OffsetOutOfRange,
-    QueueLeaseLost,
     RmqOrderedError,
     TransportError,
 )
@@ -54,27 +54,12 @@ _STEP_MS: Final = 200
 
 
 @dataclass(slots=True)
-class Owned:
-    """One queue of ours. ``progress`` is shared and guarded; ``pull`` is its driver's alone."""
-
-    subscription: Subscription
-    progress: QueueProgress[Record]
-    committed: int
-    pull: PendingAnswer | None = None
-    pull_after_ms: int = 0
-    is_scheduled: bool = False
-    # Not ours any more, or to go on elsewhere: nothing of what was done here is committed.
-    is_void: bool = False
-    resume_at: int | None = None
-    pulled_at_ms: int = 0
-
-
-@dataclass(slots=True)
 class QueueWork:
     """Thread-safe.
 
     Invariants: the listener runs only while the lease is trusted at its beginning; a queue is
-    unlocked only when no batch of it is at work, and after its offset was committed.
+    unlocked only when no batch of it is at work, and after its offset was committed. Where that
+    cannot be, it stays locked until its lock ends by itself.
 
     Args:
         client: where to pull.
@@ -83,7 +68,8 @@ class QueueWork:
         listener: handles batches.
         settings: how.
         changed: called when a queue has stopped or its lease is lost.
-        failed: called with an error after which the consumer must not go on.
+        failed: called with an error after which the consumer must not go on, or with what the
+            listener raised to end the program.
     """
 
     client: Client
@@ -92,16 +78,28 @@ class QueueWork:
     listener: Listener
     settings: ConsumerSettings
     changed: Callable[[], None]
-    failed: Callable[[RmqOrderedError], None]
+    failed: Callable[[BaseException], None]
     _owned: dict[MessageQueue, Owned] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     # What wakes the driver of each broker, by broker name.
     _wakes: dict[str, threading.Event] = field(default_factory=dict)
+    _is_ending: bool = False
     _ended: threading.Event = field(default_factory=threading.Event)
     _tasks: queues_of_python.SimpleQueue[Owned | None] = field(
         default_factory=queues_of_python.SimpleQueue
     )
     _drivers: list[threading.Thread] = field(default_factory=list)
+    _settlement: Settlement = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._settlement = Settlement(
+            self.client,
+            self.keeper,
+            self._owned,
+            self._lock,
+            lose=self._lost,
+            patience_ms=self.settings.trust_ms,
+        )
 
     def start(self) -> None:
         """Start the listener's threads; a broker's driver starts with its first queue."""
@@ -118,9 +116,11 @@ class QueueWork:
         with self._lock:
             return {queue for queue, one in self._owned.items() if not one.progress.is_ending}
 
-    def add(self, queue: MessageQueue, subscription: Subscription, start: int) -> None:
-        """Begin with a queue whose lease is ours."""
+    def add(self, queue: MessageQueue, subscription: Subscription, start: int) -> bool:
+        """Begin with a queue whose lease is ours; not when everything is about to end."""
         with self._lock:
+            if self._is_ending:
+                return False
             self._owned[queue] = Owned(subscription, QueueProgress(queue, start), start)
             wake = self._wakes.get(queue.broker_name)
             if wake is None:
@@ -129,6 +129,7 @@ class QueueWork:
                 self._drivers.append(self._start_thread(f"at {queue.broker_name}", drive))
         wake.set()
         _LOG.info("queue begins queue=%s offset=%s group=%s", queue, start, self.group)
+        return True
 
     def stop(self, queues: Iterable[MessageQueue]) -> None:
         """Begin no more batches of these queues; ``finish`` gives them back when they are idle."""
@@ -139,6 +140,12 @@ class QueueWork:
         self._wake_drivers()
         self.changed()
 
+    def stop_all(self) -> None:
+        """The same for all queues, and for those that would come."""
+        with self._lock:
+            self._is_ending = True
+        self.stop(self.queues())
+
     def move(self, offsets: dict[MessageQueue, int]) -> None:
         """Go on from other offsets, once what is at work is done."""
         with self._lock:
@@ -146,42 +153,30 @@ class QueueWork:
                 if queue in self._owned:
                     self._void(self._owned[queue], resume_at=offset)
 
-    def finish(self) -> list[MessageQueue]:
+    def finish(self, deadline_ms: int | None = None) -> list[MessageQueue]:
         """Commit and give back the queues that have stopped; returns them."""
-        with self._lock:
-            ended = [one for one in self._owned.values() if one.progress.phase is Phase.STOPPED]
-        for one in ended:
-            self._commit(one)
-            self.keeper.give_back([one.progress.queue])
-            with self._lock:
-                del self._owned[one.progress.queue]
-            _LOG.info("queue given back queue=%s group=%s", one.progress.queue, self.group)
-        return [one.progress.queue for one in ended]
+        return self._settlement.finish(deadline_ms)
 
     def commit(self) -> None:
         """Commit what was handled since the last time."""
-        with self._lock:
-            owned = list(self._owned.values())
-        for one in owned:
-            self._commit(one)
+        self._settlement.commit()
 
-    def close(self) -> None:
+    def close(self, deadline_ms: int | None = None) -> None:
         """End the threads; a listener that still runs is not waited for, its queue stays locked."""
         self._ended.set()
         self._wake_drivers()
         for _ in range(self.settings.threads):
             self._tasks.put(None)
         with self._lock:
-            busy = list(self._owned)
-        if busy:
-            _LOG.warning(
-                "the listener still works on %s: they stay locked until their lease ends", busy
-            )
-            self.keeper.abandon(busy)
+            left = list(self._owned.values())
+        self._settlement.leave_locked(left)
+        clock = self.client.clock
         for driver in self._drivers:
-            driver.join()
-        for one in self._owned.values():
-            _abandon_pull(one)
+            left_ms = None if deadline_ms is None else deadline_ms - clock.monotonic_ms()
+            driver.join(None if left_ms is None else max(0, left_ms) / 1000)
+        if not any(driver.is_alive() for driver in self._drivers):
+            for one in left:
+                _abandon_pull(one)
 
     def describe(self) -> dict[MessageQueue, dict[str, Any]]:
         """Every queue as RocketMQ's ``ProcessQueueInfo``."""
@@ -199,25 +194,12 @@ class QueueWork:
                 for queue, one in self._owned.items()
             }
 
-    # Committing
-
-    def _commit(self, one: Owned) -> None:
-        with self._lock:
-            offset = one.progress.commit_offset
-            is_void, resume_at, queue = one.is_void, one.resume_at, one.progress.queue
-        try:
-            if resume_at is not None and self.keeper.is_held(queue):
-                self.client.broker.commit_offset(self.group, queue, resume_at)
-            elif not is_void and offset > one.committed:
-                lease = self.keeper.lease(queue)
-                self.client.broker.commit_offset(self.group, queue, offset, lease=lease)
-                one.committed = offset
-        except QueueLeaseLost as error:
-            self._lost(one, error)
-        except RmqOrderedError as error:
-            _LOG.warning("could not commit, will try again: %s", error)
+    # Losing
 
     def _lost(self, one: Owned, error: RmqOrderedError) -> None:
+        """Not ours any more, also not to move: whoever has it goes on where the group stands."""
+        if one.is_void and one.resume_at is None:
+            return
         _LOG.warning("queue lost, it will be asked for again: %s", error)
         self._void(one)
 
@@ -263,16 +245,26 @@ class QueueWork:
             self.changed()
 
     def _listen(self, batch: MessageBatch) -> ConsumeResult:
+        """The user's code may raise anything; what should end the program ends the consumer."""
+        first = batch.messages[0].queue_offset
         try:
             return self.listener(batch)
-        except Exception:  # noqa: BLE001 (the user's code may raise anything)
+        except Exception:  # noqa: BLE001 (see above)
             _LOG.exception(
                 "the listener failed, the batch is tried again queue=%s offset=%s group=%s",
                 batch.queue,
-                batch.messages[0].queue_offset,
+                first,
                 self.group,
             )
-            return ConsumeResult.SUSPEND
+        except BaseException as error:  # noqa: BLE001 (see above)
+            _LOG.exception(
+                "the listener ended, the batch is not handled queue=%s offset=%s group=%s",
+                batch.queue,
+                first,
+                self.group,
+            )
+            self.failed(error)
+        return ConsumeResult.SUSPEND
 
     def _is_given_up(self, batch: MessageBatch) -> bool:
         """Whether the batch was tried often enough and is among the dead letters now."""
@@ -306,8 +298,15 @@ class QueueWork:
     # The drivers
 
     def _start_thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        def run() -> None:
+            try:
+                target()
+            except BaseException as error:  # noqa: BLE001 (a thread must not end unnoticed)
+                _LOG.exception("a thread of the consumer failed group=%s", self.group)
+                self.failed(error)
+
         full_name = f"rmq-ordered {self.group} {name}"
-        thread = threading.Thread(target=target, name=full_name, daemon=True)
+        thread = threading.Thread(target=run, name=full_name, daemon=True)
         thread.start()
         return thread
 
@@ -385,7 +384,8 @@ class QueueWork:
         if result.status is PullStatus.NO_NEW_MESSAGE:
             one.pull_after_ms = self.client.clock.monotonic_ms() + _EMPTY_MS
             return
-        records = read_records(result.body, one.progress.queue, one.subscription.tags)
+        asked = one.progress.pull_offset
+        records = read_records(result.body, one.progress.queue, one.subscription.tags, start=asked)
         with self._lock:
             one.progress.fetched(records, result.next_offset)
 

@@ -10,11 +10,16 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Final, NoReturn
+from functools import partial
+from operator import attrgetter
+from typing import Final, NoReturn, TypeVar
 
-from rmq_ordered.client.broker import BrokerOperations
+from rmq_ordered.client.broker import BrokerOperations, grouped
+from rmq_ordered.client.fanout import at_each
 from rmq_ordered.client.instances import Predecessor
 from rmq_ordered.client.locking import QueueLocks
 from rmq_ordered.clock import Clock
@@ -27,6 +32,7 @@ from rmq_ordered.errors import (
 from rmq_ordered.model import LockAnswer, MessageQueue, QueueLease
 from rmq_ordered.ordering.lease import LeaseTable
 
+T = TypeVar("T")
 _LOG: Final = logging.getLogger("rmq_ordered.client")
 
 # RocketMQ's three lifetimes, in this order: renew every 20 s, trust for 30 s, the broker keeps 60
@@ -91,10 +97,12 @@ class LeaseKeeper:
         self._locks = QueueLocks(broker, group, client_id, announce)
         # Until when an earlier run, alive somewhere, may still believe in what was taken over.
         self._settled_at_ms: int | None = None
+        self._has_warned_of_life = False
         self._lock = threading.Lock()
-        # One exchange with the brokers at a time: a renewal must not overtake an unlock.
-        self._exchange = threading.RLock()
+        # One exchange with a broker at a time: a renewal must not overtake an unlock.
+        self._exchanges: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._stopping = threading.Event()
+        self._is_closed = False
         self._thread: threading.Thread | None = None
 
     def acquire(self, queues: Iterable[MessageQueue], timeout_ms: int) -> None:
@@ -102,6 +110,9 @@ class LeaseKeeper:
 
         Queues are taken in their sorted order, and only those before the first refused one are kept
         while waiting: of two clients that want the same queues, one always gets them all.
+
+        A run that may be alive is robbed only if there is time left to wait until it must have
+        noticed; only a broker with epochs makes that wait unnecessary.
         """
         started_ms = self._clock.monotonic_ms()
         last_log_ms = started_ms
@@ -109,7 +120,7 @@ class LeaseKeeper:
             held = set(self._table.queues)
         wanted = [queue for queue in sorted(queues) if queue not in held]
         while wanted:
-            refused, failure = self._take_prefix(wanted)
+            refused, failure = self._take_prefix(wanted, started_ms + timeout_ms)
             if not refused:
                 break
             now_ms = self._clock.monotonic_ms()
@@ -125,38 +136,62 @@ class LeaseKeeper:
         self._settle()
 
     def try_acquire(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Ask once for queues not held yet; returns those that are ours now, in their order.
+        """Ask once for queues; returns those of them that are ours now, in their order.
 
-        For members of a shared group, who are assigned their queues and need not take them all. A
-        broker that cannot be reached grants nothing.
+        For members of a shared group, who are assigned their queues and need not take them all.
+        Nobody may work on what is asked for. What is held already is not asked for again, what was
+        lost is. A broker that cannot be reached grants nothing, and neither does one whose answer
+        comes when it cannot be trusted any more.
         """
+        asked = sorted(queues)
         with self._lock:
-            held = set(self._table.queues)
-        wanted = [queue for queue in sorted(queues) if queue not in held]
-        if not wanted:
-            return []
-        asked_at_ms = self._clock.monotonic_ms()
-        with self._exchange:
+            known = set(self._table.queues)
+        lost = [queue for queue in asked if queue in known and not self.is_held(queue)]
+        if lost:
+            self.give_back(lost)
+        wanted = [queue for queue in asked if not self.is_held(queue)]
+        outcomes = self._at_each_broker(wanted, self._ask_and_keep)
+        for outcome in outcomes.values():
+            if isinstance(outcome, RmqOrderedError):
+                _LOG.warning("could not ask for queues group=%s: %s", self.group, outcome)
+        return [queue for queue in asked if self.is_held(queue)]
+
+    def _ask_and_keep(self, wanted: Sequence[MessageQueue]) -> None:
+        """Ask one broker; what it grants too late is given back, or nobody would have it."""
+        with self._exchange(wanted):
+            asked_at_ms = self._clock.monotonic_ms()
             answers, failure = self._locks.ask(wanted)
             granted = self._keep([answer for answer in answers if answer.granted], asked_at_ms)
+            unusable = [q for q in granted if self._is_closed or not self.is_held(q)]
+            if unusable:
+                self.give_back(unusable)
         if failure is not None:
-            _LOG.warning("could not ask for queues group=%s: %s", self.group, failure)
-        return [queue for queue in granted if self.is_held(queue)]
+            raise failure
 
     def is_held(self, queue: MessageQueue) -> bool:
         """Whether the queue is ours now."""
         with self._lock:
             return self._table.loss(queue, self._clock.monotonic_ms()) is None
 
-    def give_back(self, queues: Iterable[MessageQueue]) -> None:
+    def give_back(self, queues: Iterable[MessageQueue], timeout_ms: int | None = None) -> None:
         """Unlock these queues, held or lost, and go on with the others.
 
-        Whoever works on a queue must have stopped before.
+        Whoever works on a queue must have stopped before. A broker that does not answer in time
+        keeps its queues locked until their locks end.
         """
         given = list(queues)
-        with self._exchange:
-            self._drop(given)
-            self._locks.give_back(given)
+        self._drop(given)
+        deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
+        unlock = partial(self._unlock_at_one_broker, deadline_ms=deadline_ms)
+        self._warn_of_silence(given, self._at_each_broker(given, unlock, deadline_ms))
+
+    def _unlock_at_one_broker(
+        self, queues: Sequence[MessageQueue], *, deadline_ms: int | None
+    ) -> None:
+        with self._exchange(queues):
+            # Again: what was granted to somebody meanwhile is about to be unlocked, too.
+            self._drop(queues)
+            self._locks.give_back(queues, self._left_ms(deadline_ms))
 
     def abandon(self, queues: Iterable[MessageQueue]) -> None:
         """Neither trust nor renew these queues any more, but leave them locked until that ends.
@@ -164,14 +199,14 @@ class LeaseKeeper:
         For queues on which somebody still works: unlocked, they could be worked on twice.
         """
         left = list(queues)
-        with self._exchange:
-            self._drop(left)
-            self._locks.forget(left)
+        self._drop(left)
+        self._locks.forget(left)
 
     def lease(self, queue: MessageQueue) -> QueueLease:
         """The token of a queue that is ours now; raises QueueLeaseLost."""
-        self.ensure_held([queue])
+        now_ms = self._clock.monotonic_ms()
         with self._lock:
+            self._ensure_trusted(queue, now_ms)
             return replace(self._table.lease(queue), client_id=self._locks.id_of(queue))
 
     def ensure_held(self, queues: Iterable[MessageQueue] | None = None) -> None:
@@ -179,24 +214,38 @@ class LeaseKeeper:
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             for queue in self._table.queues if queues is None else queues:
-                reason = self._table.loss(queue, now_ms)
-                if reason is not None:
-                    raise QueueLeaseLost(self.group, queue, self.client_id, reason)
+                self._ensure_trusted(queue, now_ms)
+
+    def _ensure_trusted(self, queue: MessageQueue, now_ms: int) -> None:
+        reason = self._table.loss(queue, now_ms)
+        if reason is not None:
+            raise QueueLeaseLost(self.group, queue, self.client_id, reason)
 
     def renew(self) -> None:
-        """Renew everything once; what counts is when the request left, not when it was answered."""
-        with self._exchange:
-            failure = self._renew_held()
+        """Renew everything once; what counts is when the request left, not when it was answered.
+
+        Brokers are asked side by side: one that does not answer delays no other one's renewal.
+        """
+        with self._lock:
+            queues = self._table.queues
+        for outcome in self._at_each_broker(queues, self._renew_at_one_broker).values():
+            if outcome is not None:
+                raise outcome
+
+    def _renew_at_one_broker(self, queues: Sequence[MessageQueue]) -> None:
+        with self._exchange(queues):
+            failure = self._renew_held(queues)
         if failure is not None:
             raise failure
 
-    def _renew_held(self) -> RmqOrderedError | None:
+    def _renew_held(self, queues: Sequence[MessageQueue]) -> RmqOrderedError | None:
         with self._lock:
-            queues = self._table.queues
-        if not queues:
+            held = set(self._table.queues)
+        still_ours = [queue for queue in queues if queue in held]
+        if not still_ours:
             return None
         asked_at_ms = self._clock.monotonic_ms()
-        answers, failure = self._locks.ask(queues)
+        answers, failure = self._locks.renew(still_ours)
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             still_held = set(self._table.queues)
@@ -209,40 +258,97 @@ class LeaseKeeper:
                     self._table.refused(answer.queue, answer.owner)
         return failure
 
-    def release(self) -> None:
+    def release(self, timeout_ms: int | None = None) -> None:
         """Stop renewing and unlock everything. Idempotent.
 
-        A broker that cannot be reached keeps the locks until they end.
+        A broker that cannot be reached, or does not answer in time, keeps the locks until they end.
         """
-        self._stopping.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-            self._thread = None
+        deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
+        with self._lock:
+            self._stopping.set()
+            thread, self._thread = self._thread, None
+        if thread is not None and thread is not threading.current_thread():
+            left_ms = self._left_ms(deadline_ms)
+            thread.join(None if left_ms is None else left_ms / 1000)
         with self._lock:
             held = self._table.queues
         self._drop(held)
-        if count := self._locks.give_back_all():
+        asked = self._locks.asked()
+        outcomes = self._at_each_broker(
+            asked,
+            lambda batch: self._locks.give_back_asked(batch, self._left_ms(deadline_ms)),
+            deadline_ms,
+        )
+        self._warn_of_silence(asked, outcomes)
+        if asked and all(outcomes.get(queue.broker_name) is True for queue in asked):
             _LOG.info(
-                "queues released count=%s group=%s client=%s", count, self.group, self.client_id
+                "queues released count=%s group=%s client=%s",
+                len(asked),
+                self.group,
+                self.client_id,
             )
+
+    def close(self, timeout_ms: int) -> None:
+        """Release for good: what is granted from now on is given back at once."""
+        self._is_closed = True
+        self.release(timeout_ms)
 
     def _drop(self, queues: Iterable[MessageQueue]) -> None:
         with self._lock:
             for queue in queues:
                 self._table.dropped(queue)
 
+    # Brokers side by side
+
+    def _at_each_broker(
+        self,
+        queues: Sequence[MessageQueue],
+        job: Callable[[Sequence[MessageQueue]], T],
+        deadline_ms: int | None = None,
+    ) -> dict[str, T | RmqOrderedError]:
+        """Do something with the queues of each broker; its outcome by broker name."""
+        batches = grouped(queues, attrgetter("broker_name"))
+        jobs = {name: partial(job, batch) for name, batch in batches.items()}
+        return at_each(self._clock, jobs, deadline_ms)
+
+    @contextmanager
+    def _exchange(self, queues: Iterable[MessageQueue]) -> Iterator[None]:
+        """Keep other exchanges with the queues' brokers out; all take them in the same order."""
+        names = sorted({queue.broker_name for queue in queues})
+        with self._lock:
+            exchanges = [self._exchanges[name] for name in names]
+        with ExitStack() as taken:
+            for exchange in exchanges:
+                taken.enter_context(exchange)
+            yield
+
+    def _left_ms(self, deadline_ms: int | None) -> int | None:
+        return None if deadline_ms is None else max(0, deadline_ms - self._clock.monotonic_ms())
+
+    def _warn_of_silence(
+        self, queues: Iterable[MessageQueue], outcomes: Mapping[str, object]
+    ) -> None:
+        """Name what could not be unlocked because there was no time."""
+        silent = [str(queue) for queue in queues if queue.broker_name not in outcomes]
+        if silent:
+            _LOG.warning(
+                "no time was left to unlock, locked until the lease ends group=%s: %s",
+                self.group,
+                ", ".join(silent),
+            )
+
     def _take_prefix(
-        self, wanted: Sequence[MessageQueue]
+        self, wanted: Sequence[MessageQueue], deadline_ms: int
     ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
         """Ask for all, keep those before the first that was not granted; returns the latter."""
-        with self._exchange:
-            return self._take_prefix_now(wanted)
+        with self._exchange(wanted):
+            return self._take_prefix_now(wanted, deadline_ms)
 
     def _take_prefix_now(
-        self, wanted: Sequence[MessageQueue]
+        self, wanted: Sequence[MessageQueue], deadline_ms: int
     ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
         asked_at_ms = self._clock.monotonic_ms()
-        answered, failure = self._ask_or_take_over(wanted)
+        answered, failure = self._ask_or_take_over(wanted, deadline_ms)
         by_queue = {answer.queue: answer for answer in answered}
         # No answer is no grant. If it was granted all the same, asking again is a renewal.
         answers = [by_queue.get(queue, LockAnswer(queue, granted=False)) for queue in wanted]
@@ -270,15 +376,18 @@ class LeaseKeeper:
         return [answer.queue for answer in granted]
 
     def _ask_or_take_over(
-        self, wanted: Sequence[MessageQueue]
+        self, wanted: Sequence[MessageQueue], deadline_ms: int
     ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
         """Ask; where refused, unlock as the earlier runs of this client and ask again.
 
         Only what was refused is taken: who holds it renewed at most one lock's lifetime ago.
         """
         answers, failure = self._locks.ask(wanted)
-        refused = [answer.queue for answer in answers if not answer.granted]
+        held_by_others = [answer for answer in answers if not answer.granted]
+        refused = [answer.queue for answer in held_by_others]
         if not refused or not self._predecessors:
+            return answers, failure
+        if not self._may_settle(held_by_others, deadline_ms):
             return answers, failure
         for predecessor in self._predecessors:
             self._locks.unlock_as(predecessor.client_id, refused)
@@ -297,10 +406,30 @@ class LeaseKeeper:
             self.group,
             [one.client_id for one in self._predecessors],
         )
-        is_fenced = all(answer.epoch is not None for answer in taken)
-        if not is_fenced and not all(one.is_known_dead for one in self._predecessors):
+        if self._must_settle(taken):
             # Its last granted request left before ours was granted, so before now.
             self._settled_at_ms = self._clock.monotonic_ms() + self._trust_ms
+
+    def _must_settle(self, answers: Sequence[LockAnswer]) -> bool:
+        """Whether an earlier run may believe in these queues although they were taken from it."""
+        is_fenced = all(answer.epoch is not None for answer in answers)
+        return not is_fenced and not all(one.is_known_dead for one in self._predecessors)
+
+    def _may_settle(self, refused: Sequence[LockAnswer], deadline_ms: int) -> bool:
+        """Whether a take-over could be waited out: begun and given up, it would rob a live run."""
+        left_ms = deadline_ms - self._clock.monotonic_ms()
+        if left_ms >= self._trust_ms or not self._must_settle(refused):
+            return True
+        if not self._has_warned_of_life:
+            self._has_warned_of_life = True
+            _LOG.warning(
+                "an earlier run of group=%s may be alive and would have to be given %s ms to "
+                "notice that it was replaced, but %s ms are left to acquire its queues: allow more",
+                self.group,
+                self._trust_ms,
+                max(0, left_ms),
+            )
+        return False
 
     def _settle(self) -> None:
         """Wait until no earlier run can believe any more in what was taken from it."""
@@ -322,7 +451,9 @@ class LeaseKeeper:
         raise QueueLeaseUnavailable(self.group, waited_ms, owners)
 
     def _start_renewing(self) -> None:
-        if self._thread is None:
+        with self._lock:
+            if self._thread is not None or self._is_closed:
+                return
             self._stopping.clear()
             self._thread = threading.Thread(
                 target=self._renew_for_ever, name="rmq-ordered leases", daemon=True

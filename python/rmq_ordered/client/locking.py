@@ -67,22 +67,23 @@ class QueueLocks:
         self, queues: Sequence[MessageQueue]
     ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
         """Lock at every broker by itself: one that is away must not cost the others' answers."""
-        answers: list[LockAnswer] = []
-        failure: RmqOrderedError | None = None
         self._repeat_unlocks(queues)
         with self._guard:
             self._asked.update(queues)
             for queue in queues:
                 self._ids.setdefault(queue, self._current_id)
             batches = self._batches(queues)
-        for client_id, batch in batches:
-            try:
-                answers += self._broker.lock(self._group, client_id, batch)
-            except RmqOrderedError as error:
-                failure = error
-        return answers, failure
+        return self._lock(batches)
 
-    def unlock(self, queues: Sequence[MessageQueue]) -> bool:
+    def renew(
+        self, queues: Sequence[MessageQueue]
+    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
+        """Lock again what was locked; not what was given back or left to itself meanwhile."""
+        with self._guard:
+            batches = self._batches(queue for queue in queues if queue in self._ids)
+        return self._lock(batches)
+
+    def unlock(self, queues: Sequence[MessageQueue], timeout_ms: int | None = None) -> bool:
         """Unlock at every broker by itself; whether all of them answered.
 
         The queues still count as asked for, see ``forget``.
@@ -94,7 +95,7 @@ class QueueLocks:
         unsure = [
             (client_id, batch)
             for client_id, batch in batches
-            if not self._unlocks(client_id, batch)
+            if not self._unlocks(client_id, batch, timeout_ms)
         ]
         if unsure:
             next_id = f"{self._client_id}~{next(self._generations)}"
@@ -104,20 +105,26 @@ class QueueLocks:
                 self._current_id = next_id
         return not unsure
 
-    def give_back(self, queues: Iterable[MessageQueue]) -> None:
+    def give_back(self, queues: Iterable[MessageQueue], timeout_ms: int | None = None) -> None:
         """Unlock those of the queues that were locked, or may have been, for good."""
         with self._guard:
             mine = [queue for queue in queues if queue in self._ids]
             self._asked.difference_update(mine)
         if mine:
-            self.unlock(mine)
+            self.unlock(mine, timeout_ms)
 
-    def give_back_all(self) -> int | None:
-        """Unlock everything ever asked for; how many, or None if a broker did not answer."""
+    def asked(self) -> list[MessageQueue]:
+        """Everything ever asked for and neither given back nor left to itself."""
         with self._guard:
-            queues = sorted(self._asked)
-            self._asked.clear()
-        return len(queues) if self.unlock(queues) else None
+            return sorted(self._asked)
+
+    def give_back_asked(
+        self, queues: Sequence[MessageQueue], timeout_ms: int | None = None
+    ) -> bool:
+        """Unlock what was asked for, granted or not; whether all brokers answered."""
+        with self._guard:
+            self._asked.difference_update(queues)
+        return self.unlock(queues, timeout_ms)
 
     def forget(self, queues: Iterable[MessageQueue]) -> None:
         """Leave these queues locked until their locks end by themselves."""
@@ -144,11 +151,26 @@ class QueueLocks:
                 with self._guard:
                     self._unsure.append((client_id, batch))
 
-    def _unlocks(self, client_id: str, batch: Sequence[MessageQueue]) -> bool:
+    def _lock(
+        self, batches: Iterable[tuple[str, list[MessageQueue]]]
+    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
+        answers: list[LockAnswer] = []
+        failure: RmqOrderedError | None = None
+        for client_id, batch in batches:
+            try:
+                answers += self._broker.lock(self._group, client_id, batch)
+            except RmqOrderedError as error:
+                failure = error
+        return answers, failure
+
+    def _unlocks(
+        self, client_id: str, batch: Sequence[MessageQueue], timeout_ms: int | None = None
+    ) -> bool:
         try:
-            self._broker.unlock(self._group, client_id, batch)
+            self._broker.unlock(self._group, client_id, batch, timeout_ms=timeout_ms)
         except RmqOrderedError as error:
-            _LOG.warning("could not unlock, locked until the lease ends: %s", error)
+            names = ", ".join(map(str, batch))
+            _LOG.warning("could not unlock, locked until the lease ends: %s: %s", names, error)
             return False
         return True
 

@@ -74,15 +74,18 @@ class QueueProgress(Generic[T]):
         return self.phase in (Phase.DRAINING, Phase.STOPPED)
 
     def fetched(self, items: Iterable[tuple[int, T]], next_offset: int) -> None:
-        """Take what a pull at ``pull_offset`` brought: rising offsets below ``next_offset``."""
+        """Take what a pull at ``pull_offset`` brought: rising offsets below ``next_offset``.
+
+        All of it or, when it raises QueueGap, nothing.
+        """
         if self.is_ending:
             return
-        reached = self.pull_offset
-        for offset, item in items:
+        reached, taken = self.pull_offset, list(items)
+        for offset, _ in taken:
             if not reached <= offset < next_offset:
                 raise QueueGap(self.queue, reached, offset)
-            self._waiting.append((offset, item))
             reached = offset + 1
+        self._waiting += taken
         self.pull_offset = max(self.pull_offset, next_offset)
         if self.buffered == 0:
             self.commit_offset = self.pull_offset

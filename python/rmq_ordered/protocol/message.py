@@ -91,7 +91,7 @@ def decode_message(
     """Decodes the record at a byte position.
 
     ``sys_flag`` is given as stored, though the body is expanded. The body of an inner batch is the
-    batch; ``decode_messages`` unfolds it.
+    batch; ``unfold_message`` gives its messages.
 
     Returns:
         The message and the position after it.
@@ -147,23 +147,37 @@ def decode_messages(
         message, position = decode_message(
             body, start, broker_name=broker_name, verify_crc=verify_crc
         )
-        if message.sys_flag & INNER_BATCH_FLAGS != INNER_BATCH_FLAGS:
-            yield message
-            continue
-        try:
-            inner = split_batch(message.body, message.queue_offset)
-        except RemoteProtocolError as error:
-            where = f"queue {message.queue.queue_id} of broker {broker_name}"
-            expected = "the messages of an inner batch"
-            raise malformed(body, start, where=where, expected=expected, found=error) from error
-        for one in inner:
-            yield replace(
-                message,
-                queue_offset=one.queue_offset,
-                body=one.body,
-                properties=decode_properties(one.properties),
-                flag=one.flag,
-            )
+        yield from unfold_message(message, body, start)
+
+
+def unfold_message(message: Message, data: bytes | memoryview, start: int) -> Iterator[Message]:
+    """The messages of a decoded record, which began at a byte position: itself, or a batch's.
+
+    Raises:
+        RemoteProtocolError: an inner batch lies.
+    """
+    if not is_inner_batch(message):
+        yield message
+        return
+    try:
+        inner = split_batch(message.body, message.queue_offset)
+    except RemoteProtocolError as error:
+        where = f"queue {message.queue.queue_id} of broker {message.queue.broker_name}"
+        expected = "the messages of an inner batch"
+        raise malformed(data, start, where=where, expected=expected, found=error) from error
+    for one in inner:
+        yield replace(
+            message,
+            queue_offset=one.queue_offset,
+            body=one.body,
+            properties=decode_properties(one.properties),
+            flag=one.flag,
+        )
+
+
+def is_inner_batch(message: Message) -> bool:
+    """Whether a record is, or a message comes from, a batch that is stored as one record."""
+    return message.sys_flag & INNER_BATCH_FLAGS == INNER_BATCH_FLAGS
 
 
 @dataclass(frozen=True, slots=True)

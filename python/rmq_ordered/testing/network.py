@@ -38,6 +38,7 @@ class ScriptedNetwork:
         self._lock = threading.RLock()
         self._servers: dict[str, Serve] = {}
         self._down: set[str] = set()
+        self._frozen: set[str] = set()
         self._faults: list[_Armed] = []
         self.seen: list[SeenRequest] = []
         self.transports: list[ScriptedTransport] = []
@@ -90,6 +91,11 @@ class ScriptedNetwork:
         with self._lock:
             self._down.discard(address)
 
+    def freeze(self, address: str) -> None:
+        """Take requests at an address and never answer them, as a stopped process would."""
+        with self._lock:
+            self._frozen.add(address)
+
     def requests(self, code: int) -> list[RemotingCommand]:
         """Every request of a code that arrived so far, in order."""
         with self._lock:
@@ -98,6 +104,8 @@ class ScriptedNetwork:
     def _arrive(self, address: str, transport: ScriptedTransport, request: RemotingCommand) -> None:
         with self._lock:
             self.seen.append(SeenRequest(address, request))
+            if address in self._frozen:
+                return
             fault = self._take_fault(request.code)
             serve = self._servers[address]
             if fault is not None:

@@ -3,9 +3,11 @@
 import pytest
 
 from rmq_ordered.client.batches import MessageBatch, Record, read_records
+from rmq_ordered.columnar import decode_pull_body
 from rmq_ordered.errors import RemoteProtocolError
-from rmq_ordered.model import Message, MessageQueue
-from rmq_ordered.protocol.message import encode_message
+from rmq_ordered.model import Message, MessageQueue, OutgoingMessage
+from rmq_ordered.protocol.compression import ZLIB_FLAGS
+from rmq_ordered.protocol.message import INNER_BATCH_FLAGS, encode_batch, encode_message
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 
@@ -48,3 +50,44 @@ def test_a_batch_is_a_sequence_of_messages_and_an_arrow_batch() -> None:
     assert [one.body for one in batch] == [b"0", b"1", b"2"]
     assert batch.arrow().column("offset").to_pylist() == [0, 1, 2]
     assert batch.arrow().column("tags").to_pylist() == ["A", "B", "A"]
+
+
+def stored_batch(offset: int, *bodies: bytes, sys_flag: int = 0) -> bytes:
+    """One record with messages of tags A, B, A, B, ... as a BatchCQ topic has it."""
+    inner = [
+        OutgoingMessage(body, {"TAGS": "AB"[index % 2]}, flag=index)
+        for index, body in enumerate(bodies)
+    ]
+    host = "10.0.0.1:10911"
+    flags = INNER_BATCH_FLAGS | sys_flag
+    outer = Message(QUEUE, offset, 900, encode_batch(inner), {}, 1, 2, host, host, sys_flag=flags)
+    return encode_message(outer)
+
+
+@pytest.mark.parametrize("sys_flag", [0, ZLIB_FLAGS])
+def test_a_batch_that_is_stored_as_one_record_is_handed_out_message_by_message(
+    sys_flag: int,
+) -> None:
+    body = BODY + stored_batch(3, b"three", b"four", b"five", sys_flag=sys_flag)
+    found = read_records(body, QUEUE)
+    assert [offset for offset, _ in found] == [0, 1, 2, 3, 4, 5]
+    assert [record.message.body for _, record in found[3:]] == [b"three", b"four", b"five"]
+    assert [record.message.flag for _, record in found[3:]] == [0, 1, 2]
+    batch = MessageBatch.of(QUEUE, [record for _, record in found], 0)
+    assert batch.arrow() == decode_pull_body(body, QUEUE), "as the Spark source gives them"
+    assert [offset for offset, _ in read_records(body, QUEUE, frozenset({"B"}))] == [1, 4]
+
+
+def test_a_pull_that_began_inside_a_batch_gives_the_rest_of_it() -> None:
+    body = stored_batch(3, b"three", b"four", b"five") + stored_batch(6, b"six")
+    assert [offset for offset, _ in read_records(body, QUEUE, start=4)] == [4, 5, 6]
+    assert [offset for offset, _ in read_records(BODY, QUEUE, start=2)] == [0, 1, 2], (
+        "a record of its own before the start is the broker's mistake, and told as such later"
+    )
+
+
+def test_a_batch_that_lies_is_refused_with_its_offset() -> None:
+    lying = Message(QUEUE, 7, 0, b"no batch", {}, 1, 2, "1.1.1.1:1", "1.1.1.1:1",
+                    sys_flag=INNER_BATCH_FLAGS)  # fmt: skip
+    with pytest.raises(RemoteProtocolError, match=r"queue offset 7 .*messages of an inner batch"):
+        read_records(encode_message(lying), QUEUE)

@@ -6,15 +6,14 @@ from rmq_ordered.client import Client
 from rmq_ordered.errors import (
     BrokerError,
     ConnectFailed,
-    ConnectionLost,
-    OffsetWentBack,
-    QueueLeaseLost,
     RequestTimedOut,
     TopicNotFound,
+    TransportError,
 )
-from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease
+from rmq_ordered.model import MessageQueue, OffsetSpan
 from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.groups import heartbeat_request
 from rmq_ordered.testing import ClusterDouble, CutMidFrame, DropReply, HangUp, Refuse
 
 FENCED = frozenset({FEATURE_LEASE_EPOCH})
@@ -141,74 +140,6 @@ def test_a_committed_offset_is_told_apart_from_none(
         client.broker.committed_offset("billing", queue)
 
 
-def test_a_commit_under_a_lease_carries_its_epoch(
-    cluster: ClusterDouble, client: Client, queue: MessageQueue
-) -> None:
-    (answer,) = client.broker.lock("billing", "me#1", [queue])
-    lease = QueueLease("billing", queue, "me#1", answer.epoch)
-    client.broker.commit_offset("billing", queue, 5, lease=lease)
-    assert cluster.brokers[1].committed["billing", queue] == 5
-    with pytest.raises(OffsetWentBack) as back:
-        client.broker.commit_offset("billing", queue, 4, lease=lease)
-    assert (back.value.committed, back.value.proposed) == (5, 4)
-
-
-def test_a_commit_under_a_stale_lease_is_a_lost_lease(client: Client, queue: MessageQueue) -> None:
-    client.broker.lock("billing", "me#1", [queue])
-    stale = QueueLease("billing", queue, "me#1", epoch=99)
-    with pytest.raises(QueueLeaseLost, match="the epoch is 1"):
-        client.broker.commit_offset("billing", queue, 5, lease=stale)
-    assert client.broker.committed_offset("billing", queue) is None
-
-
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [(ResponseCode.OFFSET_WENT_BACK, OffsetWentBack), (ResponseCode.STALE_LEASE, BrokerError)],
-)
-def test_refusals_without_a_lease_are_told_as_they_are(
-    cluster: ClusterDouble, client: Client, queue: MessageQueue, code: int, error: type[Exception]
-) -> None:
-    cluster.network.arm(Refuse(code), RequestCode.UPDATE_CONSUMER_OFFSET)
-    with pytest.raises(error):
-        client.broker.commit_offset("billing", queue, 5)
-
-
-def test_a_commit_is_sent_once_even_if_its_answer_is_lost(
-    cluster: ClusterDouble, client: Client, queue: MessageQueue
-) -> None:
-    cluster.network.arm(HangUp(is_served=True), RequestCode.UPDATE_CONSUMER_OFFSET)
-    with pytest.raises(ConnectionLost):
-        client.broker.commit_offset("billing", queue, 5)
-    assert len(cluster.network.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) == 1
-
-
-def test_many_offsets_are_committed_and_asked_for_together(
-    cluster: ClusterDouble, client: Client
-) -> None:
-    queues = client.routes.readable("orders")
-    positions = {queue: index for index, queue in enumerate(queues)}
-    client.broker.commit_offsets("billing", dict(list(positions.items())[1:]))
-    assert client.broker.committed_offsets("billing", queues) == {**positions, queues[0]: None}
-    assert len(cluster.network.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) == 3
-    assert client.broker.committed_offsets("billing", []) == {}
-
-
-def test_one_refused_commit_does_not_keep_the_others_from_landing(
-    cluster: ClusterDouble, client: Client
-) -> None:
-    queues = client.routes.readable("orders")
-    answers = client.broker.lock("billing", "me#1", queues)
-    leases = {
-        answer.queue: QueueLease("billing", answer.queue, "me#1", answer.epoch)
-        for answer in answers
-    }
-    leases[queues[1]] = QueueLease("billing", queues[1], "me#1", epoch=99)
-    with pytest.raises(QueueLeaseLost, match=str(queues[1])):
-        client.broker.commit_offsets("billing", dict.fromkeys(queues, 5), leases=leases)
-    landed = client.broker.committed_offsets("billing", queues)
-    assert [landed[queue] for queue in queues] == [5, None, 5, 5]
-
-
 def test_statistics_of_several_topics_are_one_request_per_broker_and_topic(
     cluster: ClusterDouble, client: Client
 ) -> None:
@@ -255,6 +186,51 @@ def test_members_of_a_group_are_those_of_all_brokers(client: Client) -> None:
     assert client.broker.group_members("billing", ["orders"]) == ("me#1", "me#2")
     client.broker.leave_group("me#1", "billing", ["orders"])
     assert client.broker.group_members("billing", ["orders"]) == ("me#2",)
+
+
+def test_a_group_is_known_by_the_brokers_that_answer(
+    cluster: ClusterDouble, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.broker.heartbeat("me#1", "billing", ["orders"])
+    client.broker.heartbeat("me#2", "billing", ["orders"])
+    cluster.brokers[1].members["billing"] = {"me#2"}  # it came back a moment ago
+    for away in ("broker-a:10911", "broker-b:10911"):
+        cluster.network.take_down(away)
+        found = client.broker.group_members("billing", ["orders"])
+        assert found == (("me#2",) if away.startswith("broker-a") else ("me#1", "me#2"))
+        assert away in caplog.text
+        cluster.network.bring_up(away)
+    cluster.network.take_down("broker-a:10911")
+    cluster.network.take_down("broker-b:10911")
+    with pytest.raises(TransportError, match="members of billing"):
+        client.broker.group_members("billing", ["orders"])
+
+
+def test_a_broker_that_is_away_keeps_no_other_from_hearing_who_comes_and_leaves(
+    cluster: ClusterDouble, client: Client
+) -> None:
+    client.broker.heartbeat("me#1", "billing", ["orders"])
+    cluster.network.take_down("broker-a:10911")
+    with pytest.raises(TransportError, match="broker-a:10911"):
+        client.broker.heartbeat("me#2", "billing", ["orders"])
+    with pytest.raises(TransportError, match="broker-a:10911"):
+        client.broker.leave_group("me#1", "billing", ["orders"])
+    assert cluster.brokers[1].members["billing"] == {"me#2"}
+
+
+def test_who_does_not_answer_in_time_is_told_as_such() -> None:
+    cluster = ClusterDouble(brokers=2)
+    for broker in cluster.brokers:
+        broker.add_topic("orders", 1)
+    cluster.network.freeze("broker-a:10911")
+    with Client(
+        cluster.name_servers, request_timeout_ms=600_000, connect=cluster.network.connect
+    ) as client:
+        request = heartbeat_request("me#1", "billing", ["orders"], version_ms=1)
+        addresses = [broker.address for broker in cluster.brokers]
+        told = client.broker.ask_each(addresses, request, "a heartbeat", timeout_ms=1_000)
+    assert isinstance(told["broker-a:10911"], RequestTimedOut)
+    assert isinstance(told["broker-b:10911"], RemotingCommand)
 
 
 def test_starting_a_request_at_a_broker_that_is_away_asks_for_a_new_route(

@@ -8,7 +8,7 @@ from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, ConsumeResult, ConsumerSettings, LeaseKeeper, MessageBatch
 from rmq_ordered.client.consuming import QueueWork
-from rmq_ordered.errors import OffsetOutOfRange, RmqOrderedError
+from rmq_ordered.errors import OffsetOutOfRange
 from rmq_ordered.net.system import SystemClock
 from rmq_ordered.net.transport import Transport
 from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
@@ -34,7 +34,7 @@ class Rig:
         self.keeper = LeaseKeeper(self.client.broker, self.client.clock, "billing", "me#1")
         self.keeper.acquire([self.queue], 0)
         self.handled: list[tuple[int, int]] = []
-        self.failures: list[RmqOrderedError] = []
+        self.failures: list[BaseException] = []
         self.answer: Callable[[MessageBatch], ConsumeResult] = lambda batch: ConsumeResult.SUCCESS
         self.works: list[QueueWork] = []
 
@@ -177,7 +177,7 @@ def test_a_listener_that_never_ends_keeps_its_queue_locked(
     rig.keeper.release()
     now_ms = rig.cluster.clock.monotonic_ms()
     assert rig.broker.locks.owner("billing", rig.queue, now_ms) == "me#1"
-    assert "stay locked until their lease ends" in caplog.text
+    assert "the listener still works on it" in caplog.text
     may_end.set()
 
 
@@ -246,6 +246,27 @@ def test_a_queue_that_an_operator_moves_goes_on_from_there(rig: Rig) -> None:
     work.move({rig.queue: 2})
     rig.finish(work)
     assert rig.committed() == 2
+
+
+def test_a_thread_that_meets_a_mistake_does_not_end_unnoticed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def mistaken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr("rmq_ordered.client.consuming.read_records", mistaken)
+    rig.begin()
+    wait_until(lambda: rig.failures, "it is told", SOON_S)
+    assert isinstance(rig.failures[0], ZeroDivisionError)
+    assert "a thread of the consumer failed" in caplog.text
+
+
+def test_a_queue_that_comes_when_everything_ends_is_not_begun_with(rig: Rig) -> None:
+    work = rig.begin()
+    work.stop_all()
+    rig.finish(work)
+    assert work.add(rig.queue, Subscription("orders"), 0) is False
+    assert work.queues() == set()
 
 
 def test_connecting_to_a_broker_that_is_away_delays_no_pull_of_another() -> None:

@@ -1,23 +1,30 @@
 """Holding queues for a group: take, renew, lose, give back. Everything unknown is "not ours"."""
 
+import json
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from tests.support.lease_rig import Rig
 from tests.support.waiting import wait_until
 
-from rmq_ordered.client import leases
+from rmq_ordered.client import Client, LeaseKeeper, leases
 from rmq_ordered.client.instances import Predecessor
 from rmq_ordered.client.leases import RENEW_MS, TRUST_MS
 from rmq_ordered.errors import (
     ConnectionLost,
     QueueLeaseLost,
     QueueLeaseUnavailable,
+    TransportError,
 )
-from rmq_ordered.model import QueueLease
+from rmq_ordered.model import MessageQueue, QueueLease
+from rmq_ordered.net.system import SystemClock
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.testing import (
+    ClusterDouble,
     DelayReply,
     HangUp,
     Refuse,
@@ -26,6 +33,7 @@ from rmq_ordered.testing import (
 from rmq_ordered.testing.faults import Serve, reply_to
 from rmq_ordered.testing.locks import LOCK_LIFETIME_MS
 
+SOON_S = 10
 LOCK, UNLOCK = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
 
 
@@ -310,11 +318,29 @@ def test_without_fencing_a_run_that_may_live_is_given_the_time_to_notice() -> No
         believers.append(before_believes)
 
     rig.on_pause(watch)
-    after.acquire(rig.queues, 0)
+    after.acquire(rig.queues, TRUST_MS)
     assert rig.clock.monotonic_ms() - started_ms > TRUST_MS
     assert believers[0], "it still believed when the new run had locked"
     assert not believers[-1], "it had stopped when the new run began"
     after.ensure_held(rig.queues)
+    rig.close()
+
+
+def test_a_run_that_may_live_is_not_robbed_when_there_is_no_time_to_let_it_notice(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = Rig(has_epochs=False)
+    before = rig.new_keeper("nightly#0")
+    before.acquire(rig.queues, 0)
+    after = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0")])
+    started_ms = rig.clock.monotonic_ms()
+    with pytest.raises(QueueLeaseUnavailable):
+        after.acquire(rig.queues, 2_000)
+    assert rig.clock.monotonic_ms() - started_ms == 2_000, "the time that it was given"
+    assert rig.owners() == ["nightly#0"] * 4
+    before.renew()
+    before.ensure_held(rig.queues)
+    assert caplog.text.count("may be alive and would have to be given 30000 ms") == 1
     rig.close()
 
 
@@ -352,8 +378,10 @@ def test_a_renewal_of_the_old_run_between_unlock_and_lock_only_delays_the_new_on
 
 def test_a_member_takes_what_is_free_and_keeps_the_rest_for_later(rig: Rig) -> None:
     rig.lock_as("other#1", rig.queues[1])
-    assert rig.keeper.try_acquire(rig.queues[:3]) == [rig.queues[0], rig.queues[2]]
-    assert rig.keeper.try_acquire(rig.queues[:3]) == []
+    for _ in range(2):
+        assert rig.keeper.try_acquire(rig.queues[:3]) == [rig.queues[0], rig.queues[2]]
+    asked = [len(json.loads(one.body)["mqSet"]) for one in rig.network.requests(LOCK)]
+    assert asked == [3, 1], "what is held is not asked for again"
     assert [rig.keeper.is_held(queue) for queue in rig.queues] == [True, False, True, False]
     rig.keeper.give_back(rig.queues[:1])
     assert rig.owners() == [None, "other#1", "me#1", None]
@@ -367,3 +395,129 @@ def test_a_lost_queue_can_be_given_back_and_taken_again(rig: Rig) -> None:
     rig.keeper.give_back(rig.queues[:1])
     assert rig.keeper.try_acquire(rig.queues[:1]) == [rig.queues[0]]
     assert rig.keeper.is_held(rig.queues[0])
+    assert rig.keeper.try_acquire(rig.queues) == list(rig.queues), "asked for, so given back first"
+
+
+def test_a_grant_that_comes_too_late_to_be_trusted_is_given_back(rig: Rig) -> None:
+    keeper = rig.new_keeper("me#2", trust_ms=1_000, renew_ms=999)
+    rig.network.arm(DelayReply(rig.clock, 1_001), LOCK)
+    assert keeper.try_acquire(rig.queues) == []
+    assert rig.owners() == [None] * 4, "it would be renewed for ever, and nobody would work on it"
+    assert keeper.try_acquire(rig.queues) == list(rig.queues)
+
+
+def test_a_token_that_is_asked_for_while_the_queue_is_given_back_is_there_or_lost(
+    rig: Rig,
+) -> None:
+    rig.keeper.acquire(rig.queues, 0)
+    lock = rig.keeper._lock
+    waiting = [lambda: rig.keeper.give_back(rig.queues[:1])]
+
+    class InterruptedLock:
+        """Somebody else's turn comes as soon as the lock is let go."""
+
+        def __enter__(self) -> None:
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+            if waiting:
+                waiting.pop()()
+
+    rig.keeper._lock = InterruptedLock()  # type: ignore[assignment]
+    assert rig.keeper.lease(rig.queues[0]).queue == rig.queues[0]
+    with pytest.raises(QueueLeaseLost):
+        rig.keeper.lease(rig.queues[0])
+
+
+def test_a_queue_that_is_left_to_itself_during_a_renewal_is_not_unlocked_later(rig: Rig) -> None:
+    rig.keeper.acquire(rig.queues, 0)
+    busy = rig.queues[2]
+
+    class AbandonMeanwhile:
+        def strike(
+            self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve
+        ) -> None:
+            rig.keeper.abandon([busy])
+            transport.answer(reply_to(request, serve(request)))
+
+    rig.network.arm(AbandonMeanwhile(), LOCK)
+    rig.keeper.renew()
+    rig.keeper.renew()
+    rig.keeper.release()
+    assert rig.owners() == [None, None, "me#1", None]
+
+
+class Frozen:
+    """Two brokers with a queue each, both leased; then the first one stops to answer."""
+
+    def __init__(self) -> None:
+        self.cluster = ClusterDouble(brokers=2)
+        queues = [broker.add_topic("orders", 1)[0] for broker in self.cluster.brokers]
+        self.silent, self.lively = queues
+        # Longer than any test may take: whatever is waited for must come without that answer.
+        self.client = Client(
+            self.cluster.name_servers,
+            request_timeout_ms=600_000,
+            clock=SystemClock(),
+            connect=self.cluster.network.connect,
+        )
+        self.keeper = LeaseKeeper(self.client.broker, self.client.clock, "billing", "me#1")
+        self.keeper.acquire(queues, 0)
+        self.cluster.network.freeze(self.cluster.brokers[0].address)
+
+    def owner(self, queue: MessageQueue) -> str | None:
+        broker = next(b for b in self.cluster.brokers if b.name == queue.broker_name)
+        return broker.locks.owner("billing", queue, self.cluster.clock.monotonic_ms())
+
+
+@pytest.fixture
+def frozen() -> Iterator[Frozen]:
+    frozen = Frozen()
+    yield frozen
+    frozen.client.close()
+
+
+def test_a_broker_that_does_not_answer_delays_no_renewal_at_another(frozen: Frozen) -> None:
+    def renew() -> None:
+        with suppress(TransportError):
+            frozen.keeper.renew()
+
+    def asked() -> set[str]:
+        seen = list(frozen.cluster.network.seen)[before:]
+        return {one.address for one in seen if one.command.code == LOCK}
+
+    before = len(frozen.cluster.network.seen)
+    threading.Thread(target=renew, daemon=True).start()
+    both = {broker.address for broker in frozen.cluster.brokers}
+    wait_until(lambda: asked() == both, "both brokers were asked", SOON_S)
+    frozen.keeper.give_back([frozen.lively])
+    assert frozen.owner(frozen.lively) is None, "no exchange with the other one is waited for"
+
+
+def test_a_release_that_has_a_deadline_keeps_it_and_tells_what_stays_locked(
+    frozen: Frozen, caplog: pytest.LogCaptureFixture
+) -> None:
+    frozen.keeper.release(timeout_ms=1_000)
+    assert frozen.owner(frozen.lively) is None
+    assert frozen.owner(frozen.silent) == "me#1"
+    assert "until the lease ends" in caplog.text
+    assert str(frozen.silent) in caplog.text
+    assert str(frozen.lively) not in caplog.text
+
+
+def test_queues_can_be_given_back_by_a_deadline(
+    frozen: Frozen, caplog: pytest.LogCaptureFixture
+) -> None:
+    frozen.keeper.give_back([frozen.silent, frozen.lively], timeout_ms=1_000)
+    assert frozen.owner(frozen.lively) is None
+    assert not frozen.keeper.is_held(frozen.silent)
+    assert "until the lease ends" in caplog.text
+
+
+def test_a_closed_keeper_keeps_nothing_that_it_is_granted(rig: Rig) -> None:
+    rig.keeper.acquire(rig.queues[:1], 0)
+    rig.keeper.close(timeout_ms=5_000)
+    assert rig.keeper.try_acquire(rig.queues) == []
+    assert rig.owners() == [None] * 4
+    assert rig.keeper._thread is None

@@ -97,6 +97,18 @@ def test_answers_that_go_back_or_beyond_their_end_are_refused(offsets: tuple[int
         fetch(progress(), *offsets, next_offset=20)
 
 
+def test_of_an_answer_that_is_refused_nothing_is_kept() -> None:
+    one = progress()
+    for _ in range(2):
+        with pytest.raises(QueueGap):
+            fetch(one, 10, 11, 11, next_offset=20)
+    assert (one.buffered, one.pull_offset) == (0, 10)
+    fetch(one, 10, 11)
+    assert one.begin(0, 5) == ["m10", "m11"]
+    one.finished()
+    assert one.commit_offset == 12
+
+
 def test_what_the_state_does_not_allow_is_an_error_with_both_names() -> None:
     one = progress()
     with pytest.raises(LocalProtocolError, match="cannot finish a batch while idle"):

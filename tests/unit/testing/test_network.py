@@ -69,6 +69,16 @@ def test_a_server_that_takes_no_new_streams_goes_on_with_the_old_ones(
     assert ask(old, 11) == 0
 
 
+def test_a_server_that_is_frozen_takes_requests_and_answers_none(network: ScriptedNetwork) -> None:
+    old = network.connect("a:1")
+    network.freeze("a:1")
+    for transport in (old, network.connect("a:1")):
+        transport.send_all(encode_command(RemotingCommand(11, opaque=1)))
+        transport.hang_up()
+        assert transport.receive_into(bytearray(1)) == 0, "the end, and nothing before it"
+    assert len(network.requests(11)) == 2
+
+
 def test_a_fault_strikes_the_next_request_of_its_code_once(network: ScriptedNetwork) -> None:
     transport = network.connect("a:1")
     network.arm(BUSY, 11)
