@@ -20,8 +20,11 @@ from rmq_ordered.errors import OptionError
 from rmq_ordered.model import MessageQueue, QueueRange
 
 FORMAT_VERSION: Final = 1
+# Then the chance that one queue of many was never first is one in three thousand.
+_POPS_PER_QUEUE: Final = 8
 
 Span = tuple[int, int]
+Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +112,36 @@ def decode_popped(source_offset: Mapping[str, Any]) -> PoppedOffset:
         ) from error
 
 
-@dataclass
 class PopBound:
-    """What was there when an AvailableNow run began, told by the brokers' own clocks.
+    """When an AvailableNow run has what was there as it began, place by place.
 
-    A broker's time of the first pop is where the run begins there; what it stored later does not
-    prolong the run.
+    A place is a topic at one broker. It is over when nothing is there, or when so many pops in a
+    row brought only messages that the broker stored after the first pop (by its own clock). Pops
+    begin at a queue by chance, so that a few of them prove nothing about the other queues.
     """
 
-    began_ms: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._began_ms: dict[Place, int] = {}
+        self._fruitless: dict[Place, int] = {}
+        self._over: set[Place] = set()
 
-    def was_there(self, broker_name: str, popped_ms: int, stored_ms: int) -> bool:
-        """Whether a popped message is older than the run; remembers each broker's first pop."""
-        return stored_ms <= self.began_ms.setdefault(broker_name, popped_ms)
+    def is_open(self, place: Place) -> bool:
+        """Whether something that was there may still be there."""
+        return place not in self._over
+
+    def came(self, place: Place, queues: int, times_ms: Iterable[tuple[int, int]]) -> None:
+        """A pop brought messages, given by the times of pop and store, from so many queues."""
+        is_fruitless = True
+        for popped_ms, stored_ms in times_ms:
+            if stored_ms <= self._began_ms.setdefault(place, popped_ms):
+                is_fruitless = False
+        self._fruitless[place] = self._fruitless.get(place, 0) + 1 if is_fruitless else 0
+        if self._fruitless[place] >= queues * _POPS_PER_QUEUE:
+            self._over.add(place)
+
+    def nothing_came(self, place: Place) -> None:
+        """A pop that waited a moment brought nothing."""
+        self._over.add(place)
 
 
 def _span(pair: Any) -> Span:

@@ -100,8 +100,36 @@ def test_a_checkpoint_of_another_mode_or_a_newer_version_is_refused() -> None:
         decode_popped(encode_popped(OFFSET) | {"version": 2})
 
 
-def test_what_a_broker_stored_after_its_first_pop_was_not_there() -> None:
+HERE, THERE = ("orders", "broker-a"), ("orders", "broker-b")
+
+
+def test_a_place_is_over_when_nothing_is_there() -> None:
     bound = PopBound()
-    assert bound.was_there("broker-a", popped_ms=1_000, stored_ms=1_000)
-    assert not bound.was_there("broker-a", popped_ms=2_000, stored_ms=1_001)
-    assert bound.was_there("broker-b", popped_ms=2_000, stored_ms=1_500)
+    bound.nothing_came(HERE)
+    assert not bound.is_open(HERE)
+    assert bound.is_open(THERE)
+
+
+def test_a_place_is_over_when_only_younger_messages_come_for_long_enough() -> None:
+    bound = PopBound()
+    bound.came(HERE, 2, [(1_000, 1_000)])
+    for _ in range(15):
+        bound.came(HERE, 2, [(2_000, 1_001), (2_000, 2_000)])
+    assert bound.is_open(HERE)
+    bound.came(HERE, 2, [(2_000, 1_001), (2_000, 999)])
+    for _ in range(15):
+        bound.came(HERE, 2, [(3_000, 2_500)])
+    assert bound.is_open(HERE)
+    bound.came(HERE, 2, [(3_000, 2_500)])
+    assert not bound.is_open(HERE)
+
+
+def test_each_broker_s_own_first_pop_counts() -> None:
+    bound = PopBound()
+    bound.came(HERE, 1, [(1_000, 500)])
+    bound.came(THERE, 1, [(9_000, 8_000)])
+    for _ in range(8):
+        bound.came(HERE, 1, [(9_500, 8_000)])
+        bound.came(THERE, 1, [(9_500, 8_000)])
+    assert not bound.is_open(HERE)
+    assert bound.is_open(THERE)

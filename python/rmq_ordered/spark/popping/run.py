@@ -74,7 +74,6 @@ class PopRun:
         self.group = options.group or ""
         self.name = fresh_client_id("pop")
         self.bound: PopBound | None = None
-        self._is_through = False
         self._client = open_client(options.connection)
         self._notes = FinishedNotes(self._client.kv, self.group)
         self._subscription = Subscription(
@@ -111,8 +110,6 @@ class PopRun:
         """
         if self._held is not None:
             return self._held.offset
-        if self._is_through:
-            return None
         self.ensure_topics()
         planned = PoppedOffset(last.batch + 1, self.group, self.name)
         held = BatchHold(
@@ -122,10 +119,11 @@ class PopRun:
             lambda: self._notes.told(self.name) >= planned.batch,
         )
         deadline_ms = self._client.clock.monotonic_ms() + _PATIENCE_MS
-        has_old = retry_until(
-            self._client.clock, deadline_ms, lambda: self._fill(held, room, self.bound)
-        )
-        self._is_through = self.bound is not None and not has_old
+        try:
+            retry_until(self._client.clock, deadline_ms, lambda: self._fill(held, room))
+        except RmqOrderedError:
+            held.let_go()
+            raise
         if held.is_empty:
             return None
         self._held, self._has_popped = held, True
@@ -151,15 +149,13 @@ class PopRun:
                 _LOG.debug("= the notes of %s stay: %s", self.name, error)
         self._client.close()
 
-    def _fill(self, held: BatchHold, room: Room, bound: PopBound | None) -> bool:
-        """Pop from all brokers in turn until they or the room are empty; whether any was old."""
-        places = deque(
-            (consumer, broker) for consumer in self._all() for broker in consumer.brokers()
-        )
-        asked, failures, has_old = len(places), list[RmqOrderedError](), False
+    def _fill(self, held: BatchHold, room: Room) -> None:
+        """Pop from all brokers in turn until they or the room are empty."""
+        places = deque(self._places())
+        asked, failures = len(places), list[RmqOrderedError]()
         while places and room.is_left:
             consumer, broker = places.popleft()
-            wait_ms = _LAST_LOOK_MS if bound is not None and held.is_empty else 0
+            wait_ms = _LAST_LOOK_MS if self.bound is not None and held.is_empty else 0
             try:
                 popped = self._pop_from(consumer, broker, room, wait_ms)
             except RmqOrderedError as error:
@@ -170,13 +166,40 @@ class PopRun:
             if popped:
                 held.add(consumer, popped)
                 room.take(popped)
-                has_old |= bound is not None and any(_is_old(bound, each) for each in popped)
                 places.append((consumer, broker))
+            if self.bound is not None:
+                self._mark(self.bound, consumer, broker, popped, is_patient=wait_ms > 0)
         if failures and len(failures) == asked and held.is_empty:
             raise failures[0]
         for failure in failures:
             _LOG.warning("a broker is left out of a batch, group=%s: %s", self.group, failure)
-        return has_old
+
+    def _places(self) -> list[tuple[PopConsumer, str]]:
+        """Where to pop: every broker of every topic; in an AvailableNow run those not over."""
+        return [
+            (consumer, broker)
+            for consumer in self._all()
+            for broker in consumer.brokers()
+            if self.bound is None or self.bound.is_open((consumer.topic, broker))
+        ]
+
+    def _mark(
+        self,
+        bound: PopBound,
+        consumer: PopConsumer,
+        broker: str,
+        popped: Sequence[PoppedMessage],
+        *,
+        is_patient: bool,
+    ) -> None:
+        place = consumer.topic, broker
+        if popped:
+            readable = self._client.routes.readable(consumer.topic)
+            queues = sum(queue.broker_name == broker for queue in readable)
+            times = ((e.handle.pop_time_ms, e.message.store_timestamp_ms) for e in popped)
+            bound.came(place, queues, times)
+        elif is_patient:
+            bound.nothing_came(place)
 
     def _pop_from(
         self, consumer: PopConsumer, broker: str, room: Room, wait_ms: int
@@ -228,9 +251,3 @@ class PopRun:
             ReadPlan(each, ANONYMOUS_GROUP, None, features, route_topic=topic) for each in ranges
         )
         return PoppedPartition(tuple(plans), topic)
-
-
-def _is_old(bound: PopBound, popped: PoppedMessage) -> bool:
-    handle = popped.handle
-    stored_ms = popped.message.store_timestamp_ms
-    return bound.was_there(handle.broker_name, handle.pop_time_ms, stored_ms)
