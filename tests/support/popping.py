@@ -14,7 +14,7 @@ REVIVE_QUEUE = 3
 
 
 class PoppingDouble:
-    """Pops of one group over a double's queues; times never run out by themselves.
+    """Pops of one group over a double's queues; times run out when the test says so.
 
     Attributes:
         out: offsets handed out and not acknowledged.
@@ -25,6 +25,7 @@ class PoppingDouble:
     def __init__(self, double: BrokerDouble) -> None:
         self._double = double
         self._next: dict[MessageQueue, int] = defaultdict(int)
+        self._again: dict[MessageQueue, set[int]] = defaultdict(set)
         self._attempts: dict[MessageQueue, tuple[str, list[int]]] = {}
         self.out: dict[MessageQueue, set[int]] = defaultdict(set)
         self.acked: dict[MessageQueue, list[int]] = defaultdict(list)
@@ -43,6 +44,12 @@ class PoppingDouble:
     def skip(self, queue: MessageQueue, count: int) -> None:
         """Somebody else of the group takes so many."""
         self._next[queue] += count
+
+    def let_times_run_out(self) -> None:
+        """What is out comes again; here, other than at real brokers, in its own place."""
+        for queue, offsets in self.out.items():
+            self._again[queue] |= offsets
+            offsets.clear()
 
     def _pop(self, request: RemotingCommand) -> RemotingCommand:
         is_orderly = request.ext("order") == "true"
@@ -68,8 +75,10 @@ class PoppingDouble:
             attempt, offsets = self._attempts[queue]
             return offsets if attempt == orderly.ext("attemptId") else []
         first = self._next[queue]
-        offsets = list(range(first, min(end, first + most)))
-        self._next[queue] += len(offsets)
+        ready = sorted(self._again[queue]) + list(range(first, end))
+        offsets = ready[:most]
+        self._again[queue] -= set(offsets)
+        self._next[queue] = max([first, *(offset + 1 for offset in offsets)])
         self.out[queue] |= set(offsets)
         if orderly is not None:
             self._attempts[queue] = orderly.ext("attemptId"), offsets

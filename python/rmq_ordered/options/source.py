@@ -117,6 +117,8 @@ def parse_rows(options: Mapping[str, str]) -> RowOptions:
     """What the rows look like; checks everything that does not depend on stream or batch."""
     values = parse_table(SOURCE_OPTIONS, options)
     _ensure_combinations(values)
+    # What contradicts popping contradicts it in a stream, and a batch read cannot pop at all.
+    pop_options(values, explicit_names(SOURCE_OPTIONS, options), streaming=True)
     ConnectionOptions.of(values)
     return _rows(values)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rmq_ordered.errors import OptionError
-from rmq_ordered.options import LeaseMode, PopOptions, SourceOptions, StartPosition
+from rmq_ordered.options import LeaseMode, PopOptions, SourceOptions, StartPosition, parse_rows
 from rmq_ordered.options.popping import parse_invisible_ms
 
 POPPING = {
@@ -81,6 +81,9 @@ def test_what_makes_no_sense_beside_popping_is_refused_with_the_reason(
         source(**{name: value})
     assert refused.value.option == name
     assert f"no {name} with consumeMode=pop" in str(refused.value)
+    # Also when all that is asked for is the columns, so that load() fails.
+    with pytest.raises(OptionError, match=reason):
+        parse_rows(POPPING | {name: value})
 
 
 def test_queues_cannot_be_chosen() -> None:
