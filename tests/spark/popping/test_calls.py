@@ -17,7 +17,8 @@ from rmq_ordered.spark.popping.stream import PoppingStreamReader
 NewPopper = Callable[..., PoppingStreamReader]
 Row = dict[str, Any]
 SOON_S = 90
-BRIEF_MS = 2_000
+# Long beside the pauses of a busy machine, which would bring messages back too early.
+BRIEF_MS = 5_000
 
 
 class Query:
