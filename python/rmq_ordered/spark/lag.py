@@ -99,8 +99,8 @@ class OffsetCommitListener(_SourceListener):
 
     For queries with long triggers. Takes the options of the source. A commit that fails is logged:
     the source itself commits again with its next trigger. With ``consumeMode=pop`` the source is
-    told, by a note in the name servers, and acknowledges the batch within a third of
-    ``invisibleTime``, or when it is stopped.
+    told, by a note in the name servers, and acknowledges the batch within 20 s (a third of
+    ``invisibleTime`` if that is shorter), or when it is stopped.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -19,6 +20,8 @@ from rmq_ordered.protocol.pops import PoppedMessage
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
 # Hidden anew so often within the invisible time: two failures in a row do no harm.
 _RENEWALS: Final = 3
+# How long it may take to notice that somebody saw the batch finished.
+_LOOK_MS: Final = 20_000
 # Long enough for a broker to restart.
 _ACK_PATIENCE_MS: Final = 20_000
 
@@ -27,8 +30,8 @@ class BatchHold:
     """Handles, kept in memory only and renewed by a daemon thread. Thread-safe.
 
     Nothing here fails a query: what cannot be hidden anew or acknowledged comes again, which a
-    warning says. ``is_told_finished`` is asked before each renewal; when it says yes, the batch is
-    acknowledged before Spark itself tells.
+    warning says. ``is_told_finished`` is asked before each renewal, and every 20 s; when it says
+    yes, the batch is acknowledged before Spark itself tells.
     """
 
     def __init__(
@@ -40,7 +43,8 @@ class BatchHold:
     ) -> None:
         self._planned = offset
         self._clock = clock
-        self._period_s = invisible_ms / _RENEWALS / 1000
+        self._looks = math.ceil(invisible_ms / _RENEWALS / _LOOK_MS)
+        self._period_s = invisible_ms / _RENEWALS / self._looks / 1000
         self._is_told_finished = is_told_finished
         self._holds: dict[str, PopHold] = {}
         self._places: dict[MessageQueue, list[int]] = {}
@@ -107,12 +111,12 @@ class BatchHold:
         except RmqOrderedError as error:
             _LOG.warning("the last batch could not be acknowledged: %s", error)
 
-    def renew(self) -> None:
-        """Acknowledge what is said to be finished, else hide it anew; the thread does this."""
+    def look(self, *, is_due: bool = True) -> None:
+        """Acknowledge what is said to be finished, else hide it anew if that is due."""
         try:
             if self._is_finished():
                 self._ack()
-            else:
+            elif is_due:
                 self._each(PopHold.renew)
         except RmqOrderedError as error:
             _LOG.warning(
@@ -124,8 +128,10 @@ class BatchHold:
             )
 
     def _keep(self) -> None:
+        looks = 0
         while not self._stopping.wait(self._period_s):
-            self.renew()
+            looks += 1
+            self.look(is_due=looks % self._looks == 0)
 
     def _stop(self) -> None:
         self._stopping.set()

@@ -75,11 +75,11 @@ def test_a_failed_renewal_is_warned_of_and_the_batch_is_held_on(
 ) -> None:
     hold = held_batch(client, consumer)
     cluster.network.take_down(cluster.brokers[0].address)
-    hold.renew()
+    hold.look()
     assert [broker.renewed for broker in brokers] == [0, 2]
     assert "batch=4 group=packing could not be hidden anew" in caplog.text
     cluster.network.bring_up(cluster.brokers[0].address)
-    hold.renew()
+    hold.look()
     assert [broker.renewed for broker in brokers] == [3, 4]
     hold.finish()
     assert [len(broker.acked) for broker in brokers] == [1, 1]
@@ -90,13 +90,36 @@ def test_a_batch_that_a_listener_saw_finished_is_acknowledged_instead_of_hidden(
 ) -> None:
     hold = held_batch(client, consumer)
     FinishedNotes(client.kv, "packing").tell("run-1", 3)
-    hold.renew()
+    hold.look()
     assert [broker.renewed for broker in brokers] == [3, 2]
     FinishedNotes(client.kv, "packing").tell("run-1", 4)
-    hold.renew()
+    hold.look()
     assert [broker.renewed for broker in brokers] == [3, 2]
     assert all(not out for broker in brokers for out in broker.out.values())
     hold.finish()
+
+
+def test_between_two_renewals_nothing_is_hidden_but_a_finished_batch_is_noticed(
+    client: Client, consumer: PopConsumer, brokers: list[PoppingDouble]
+) -> None:
+    hold = held_batch(client, consumer)
+    hold.look(is_due=False)
+    assert [broker.renewed for broker in brokers] == [0, 0]
+    FinishedNotes(client.kv, "packing").tell("run-1", 4)
+    hold.look(is_due=False)
+    assert all(not out for broker in brokers for out in broker.out.values())
+    hold.finish()
+
+
+@pytest.mark.parametrize(
+    ("invisible_ms", "looks", "period_s"),
+    [(5_000, 1, 5 / 3), (60_000, 1, 20.0), (600_000, 10, 20.0), (43_200_000, 720, 20.0)],
+)
+def test_a_long_time_is_renewed_seldom_and_looked_at_often(
+    client: Client, invisible_ms: int, looks: int, period_s: float
+) -> None:
+    hold = BatchHold(PLANNED, client.clock, invisible_ms)
+    assert (hold._looks, pytest.approx(hold._period_s)) == (looks, period_s)
 
 
 def test_letting_go_acknowledges_only_what_is_known_to_be_finished(
@@ -124,7 +147,7 @@ def test_name_servers_that_do_not_answer_mean_that_it_is_not_finished(
     hold = held_batch(client, consumer)
     FinishedNotes(client.kv, "packing").tell("run-1", 4)
     cluster.network.take_down("names-1:9876")
-    hold.renew()
+    hold.look()
     assert [broker.renewed for broker in brokers] == [3, 2]
     hold.let_go()
     assert cluster.network.requests(ACK) == []
