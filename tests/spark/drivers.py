@@ -39,6 +39,8 @@ class Driver:
     command: Sequence[str] = (sys.executable,)
     environment: Mapping[str, str] = field(default_factory=dict)
     register: bool = False
+    # Its batches never end.
+    stuck: bool = False
 
     def __enter__(self) -> "Driver":
         self.output.mkdir(parents=True, exist_ok=True)
@@ -49,6 +51,7 @@ class Driver:
             "trigger": dict(self.trigger),
             "conf": dict(self.conf),
             "register": self.register,
+            "stuck": self.stuck,
         }
         environment = {
             **os.environ,

@@ -1,11 +1,13 @@
 """A Spark driver of its own: one streaming query whose batches become files; run by its path.
 
-Usage: ``driver_job.py SPECIFICATION`` with JSON: options, checkpoint, output, trigger, conf and
-register. A batch is one file, renamed into place when it is whole; a failure is ``failure.txt``.
+Usage: ``driver_job.py SPECIFICATION`` with JSON: options, checkpoint, output, trigger, conf,
+register and stuck. A batch is one file, renamed into place when it is whole; a failure is
+``failure.txt``. With stuck no batch ever ends.
 """
 
 import json
 import sys
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,8 @@ def main() -> None:
 
     def keep(batch: Any, batch_id: int) -> None:
         rows = batch.selectExpr("broker", "queue", "offset", "key", "string(value)").collect()
+        if given["stuck"]:
+            threading.Event().wait()
         whole = json.dumps({"batch": batch_id, "rows": [list(row) for row in rows]})
         draft = output / f"{batch_id:06}.{uuid.uuid4().hex}.draft"
         draft.write_text(whole)

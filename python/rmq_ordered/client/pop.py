@@ -41,6 +41,9 @@ from rmq_ordered.protocol.properties import PROPERTY_TAGS
 _INVISIBLE_MS: Final = 60_000
 # Held messages are hidden anew so often within their time.
 _RENEWALS: Final = 3
+# What one request acknowledges, and how many messages are hidden anew at the same time.
+_MOST_ACKS: Final = 1_000
+_IN_FLIGHT: Final = 256
 
 _LOG = logging.getLogger(__name__)
 
@@ -98,12 +101,18 @@ class PopConsumer:
         self._guard = threading.Lock()
         self._holds: WeakSet[PopHold] = WeakSet()
 
+    def brokers(self) -> tuple[str, ...]:
+        """The brokers that have readable queues of the topic, by name."""
+        readable = self._client.routes.readable(self.topic)
+        return tuple(sorted({queue.broker_name for queue in readable}))
+
     def pop(
         self,
         max_messages: int = MAX_POP_MESSAGES,
         *,
         wait_ms: int = 0,
         attempt_id: str | None = None,
+        broker_name: str | None = None,
     ) -> tuple[PoppedMessage, ...]:
         """Take messages from one broker, each call from the next one in turn.
 
@@ -112,6 +121,7 @@ class PopConsumer:
             wait_ms: how long the broker may wait for the first one.
             attempt_id: a name for this orderly pop; asked for again under the same name, the
                 broker gives the same messages at once instead of letting them time out first.
+            broker_name: from this broker, instead of the next one in turn.
 
         Raises:
             OptionError: too many were asked for.
@@ -120,7 +130,7 @@ class PopConsumer:
         """
         if not 1 <= max_messages <= MAX_POP_MESSAGES:
             raise OptionError("max_messages", max_messages, f"1 to {MAX_POP_MESSAGES}")
-        names = sorted({queue.broker_name for queue in self._client.routes.readable(self.topic)})
+        names = self.brokers() if broker_name is None else (broker_name,)
         if not names:
             return ()
         queue = MessageQueue(self.topic, names[next(self._turn) % len(names)], ANY_QUEUE)
@@ -159,7 +169,7 @@ class PopConsumer:
         self._ask(popped, request, f"the acknowledgement of {popped.handle}")
 
     def ack_all(self, popped: Iterable[PoppedMessage]) -> None:
-        """All these messages are done with: one request per broker, and per hold.
+        """All these messages are done with: one request per broker and thousand messages.
 
         Raises:
             RmqOrderedError: the first failure, after all requests were tried.
@@ -193,21 +203,20 @@ class PopConsumer:
         return outcome
 
     def try_ack(self, popped: Iterable[PoppedMessage]) -> dict[str, RmqOrderedError]:
-        """Acknowledge with these very handles, one request per broker.
+        """Acknowledge with these very handles, one request per broker and thousand messages.
 
         Returns:
             By broker name what failed; the messages of the other brokers are done with.
+            Acknowledging again does no harm.
         """
         by_broker: dict[str, list[PoppedMessage]] = {}
         for each in popped:
             by_broker.setdefault(each.handle.broker_name, []).append(each)
         failures: dict[str, RmqOrderedError] = {}
         for name, some in by_broker.items():
-            what = f"the acknowledgement of {len(some)} messages of topic {self.topic}"
             try:
-                handles = [each.handle for each in some]
-                request = batch_ack_request(self.group, self.topic, name, handles)
-                self._ask(some[0], request, what)
+                for first in range(0, len(some), _MOST_ACKS):
+                    self._ack_some(name, some[first : first + _MOST_ACKS])
             except RmqOrderedError as error:
                 failures[name] = error
         return failures
@@ -215,13 +224,24 @@ class PopConsumer:
     def try_hide(
         self, popped: Sequence[PoppedMessage], invisible_ms: int
     ) -> list[PoppedMessage | RmqOrderedError]:
-        """Hide messages anew, all requests in flight together; failures stand in their places."""
+        """Hide messages anew, many requests in flight; failures stand in their places."""
+        outcomes: list[PoppedMessage | RmqOrderedError] = []
+        # A broker that is away is asked once: each of many messages would wait for it in vain.
         away: dict[str, RmqOrderedError] = {}
-        started = [self._start_change(each, invisible_ms, away) for each in popped]
-        return [
-            pending if isinstance(pending, RmqOrderedError) else self._changed(each, pending)
-            for each, pending in zip(popped, started, strict=True)
-        ]
+        for first in range(0, len(popped), _IN_FLIGHT):
+            some = popped[first : first + _IN_FLIGHT]
+            started = [self._start_change(each, invisible_ms, away) for each in some]
+            outcomes += [
+                self._changed(each, pending, away)
+                for each, pending in zip(some, started, strict=True)
+            ]
+        return outcomes
+
+    def _ack_some(self, broker_name: str, some: Sequence[PoppedMessage]) -> None:
+        handles = [each.handle for each in some]
+        request = batch_ack_request(self.group, self.topic, broker_name, handles)
+        what = f"the acknowledgement of {len(some)} messages of topic {self.topic}"
+        self._ask(some[0], request, what)
 
     def _matching(self, popped: Sequence[PoppedMessage]) -> tuple[PoppedMessage, ...]:
         """Brokers compare tags by their hash: what only looked right is done with, as in Java."""
@@ -250,12 +270,19 @@ class PopConsumer:
             return error
 
     def _changed(
-        self, popped: PoppedMessage, pending: PendingAnswer
+        self,
+        popped: PoppedMessage,
+        pending: PendingAnswer | RmqOrderedError,
+        away: dict[str, RmqOrderedError],
     ) -> PoppedMessage | RmqOrderedError:
+        if isinstance(pending, RmqOrderedError):
+            return pending
         try:
             response = ensure_success(pending.result(), pending.channel.address, pending.what)
             return replace(popped, handle=parse_changed(response, popped.handle))
         except RmqOrderedError as error:
+            if isinstance(error, TransportError):
+                away[popped.handle.broker_name] = error
             return error
 
     def _ask(self, popped: PoppedMessage, request: RemotingCommand, what: str) -> RemotingCommand:
@@ -300,6 +327,11 @@ class PopHold:
         with self._guard:
             return tuple(self._held.values())
 
+    def add(self, popped: Iterable[PoppedMessage]) -> None:
+        """Hold these messages too."""
+        with self._guard:
+            self._held |= {_place(one): one for one in popped}
+
     def has(self, popped: PoppedMessage) -> bool:
         """Whether this message is held now; not if it was popped again since."""
         with self._guard:
@@ -314,8 +346,9 @@ class PopHold:
             RmqOrderedError: a broker could not be told; its messages are still held.
         """
         with self._turn:
-            places = [_place(one) for one in popped] if popped else list(self._held)
-            told = [self._held[place] for place in places if place in self._held]
+            with self._guard:
+                places = [_place(one) for one in popped] if popped else list(self._held)
+                told = [self._held[place] for place in places if place in self._held]
             failures = self._consumer.try_ack(told)
             with self._guard:
                 for one in told:
@@ -335,7 +368,7 @@ class PopHold:
 
     def _renew(self) -> list[RmqOrderedError]:
         with self._turn:
-            held = list(self._held.values())
+            held = self.messages
             outcomes = self._consumer.try_hide(held, self._invisible_ms)
             renewed = [one for one in outcomes if not isinstance(one, RmqOrderedError)]
             with self._guard:

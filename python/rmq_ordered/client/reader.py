@@ -24,7 +24,7 @@ from rmq_ordered.errors import (
     QueueLeaseLost,
     RmqOrderedError,
 )
-from rmq_ordered.model import QueueLease, QueueRange
+from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.window import PullWindow
 from rmq_ordered.protocol.answers import ensure_success, refusal, understood
@@ -87,6 +87,8 @@ class ReadPlan:
         expression: Which messages the broker should give.
         expression_type: ``TAG`` or ``SQL92``. Tags are compared again here, as Java's clients do:
             the broker compares their hashes.
+        route_topic: The topic whose route leads to the queue's broker, where that is another one:
+            RocketMQ's name servers learn late of the retry topics of pops.
     """
 
     range: QueueRange
@@ -95,6 +97,13 @@ class ReadPlan:
     features: frozenset[str] = frozenset()
     expression: str = ALL_MESSAGES
     expression_type: str = TAG_EXPRESSION
+    route_topic: str | None = None
+
+    @property
+    def address_queue(self) -> MessageQueue:
+        """The queue to name when the broker's address is looked up."""
+        queue = self.range.queue
+        return queue if self.route_topic is None else replace(queue, topic=self.route_topic)
 
     @property
     def subscription(self) -> Subscription:
@@ -273,14 +282,14 @@ class _Pulls:
         )
         what = f"the check of the {plan.expression_type} filter {plan.expression!r}"
         timeout_ms = self._client.request_timeout_ms
-        answer = self._client.broker.start(plan.range.queue, request, what, timeout_ms)
+        answer = self._client.broker.start(plan.address_queue, request, what, timeout_ms)
         ensure_success(answer.result(), answer.channel.address, what)
         self._is_filter_known = True
 
     def _fill(self) -> None:
         requests = [self._request(*pull) for pull in self.window.next_pulls()]
         if requests:
-            queue, timeout_ms = self._plan.range.queue, self._client.request_timeout_ms
+            queue, timeout_ms = self._plan.address_queue, self._client.request_timeout_ms
             self._pending += self._client.broker.start_many(queue, requests, timeout_ms)
 
     def _request(self, offset: int, count: int) -> tuple[RemotingCommand, str]:
@@ -335,6 +344,6 @@ class _Pulls:
         if not error.retryable or now_ms - self._stalled_since_ms >= _STALL_MS:
             raise error
         self.abandon_all()
-        self._client.routes.forget(self._plan.range.queue.topic)
+        self._client.routes.forget(self._plan.address_queue.topic)
         self.window.restart()
         self._client.clock.pause_ms(_PAUSE_MS)

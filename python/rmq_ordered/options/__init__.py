@@ -8,6 +8,7 @@ keys first.
 from rmq_ordered.options.boundaries import Boundary, NoMatch, StartPosition
 from rmq_ordered.options.connection import ConnectionOptions, SecretReference, TlsOptions
 from rmq_ordered.options.page import options_markdown
+from rmq_ordered.options.popping import ConsumeMode, PopOptions, PopOrder
 from rmq_ordered.options.sink import SINK_OPTIONS, SinkOptions
 from rmq_ordered.options.source import (
     Admission,
@@ -36,10 +37,13 @@ __all__ = [
     "Admission",
     "Boundary",
     "ConnectionOptions",
+    "ConsumeMode",
     "DecodeErrors",
     "LeaseMode",
     "NoMatch",
     "Option",
+    "PopOptions",
+    "PopOrder",
     "RowOptions",
     "SecretReference",
     "Selection",

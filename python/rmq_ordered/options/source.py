@@ -15,6 +15,7 @@ from rmq_ordered.options.boundaries import (
     starting_boundary,
 )
 from rmq_ordered.options.connection import ConnectionOptions
+from rmq_ordered.options.popping import PopOptions, pop_options
 from rmq_ordered.options.source_table import (
     BATCH_ONLY,
     SOURCE_OPTIONS,
@@ -60,7 +61,10 @@ class RowOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a source was asked to do. Plain and picklable; holds no secret."""
+    """What a source was asked to do. Plain and picklable; holds no secret.
+
+    ``popping`` is None for a source that pulls.
+    """
 
     connection: ConnectionOptions
     selection: Selection
@@ -76,15 +80,19 @@ class SourceOptions:
     lease_timeout_ms: int
     instance_id: str | None
     rows: RowOptions
+    popping: PopOptions | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         """Check and convert, or raise OptionError naming option, found and expected."""
         values = parse_table(SOURCE_OPTIONS, options)
+        given = explicit_names(SOURCE_OPTIONS, options)
         _ensure_combinations(values)
-        _ensure_kind(explicit_names(SOURCE_OPTIONS, options), values, streaming=streaming)
+        popping = pop_options(values, given, streaming=streaming)
+        _ensure_kind(given, values, streaming=streaming)
         starting = starting_boundary(values, streaming=streaming)
-        lease_mode = values["leaseMode"] or (LeaseMode.EXCLUSIVE if streaming else LeaseMode.NONE)
+        is_owning = streaming and popping is None
+        lease_mode = values["leaseMode"] or (LeaseMode.EXCLUSIVE if is_owning else LeaseMode.NONE)
         _ensure_group(values["group"], starting, lease_mode)
         return cls(
             connection=ConnectionOptions.of(values),
@@ -101,6 +109,7 @@ class SourceOptions:
             lease_timeout_ms=values["leaseTimeout"],
             instance_id=values["instanceId"],
             rows=_rows(values),
+            popping=popping,
         )
 
 
@@ -108,6 +117,8 @@ def parse_rows(options: Mapping[str, str]) -> RowOptions:
     """What the rows look like; checks everything that does not depend on stream or batch."""
     values = parse_table(SOURCE_OPTIONS, options)
     _ensure_combinations(values)
+    # What contradicts popping contradicts it in a stream, and a batch read cannot pop at all.
+    pop_options(values, explicit_names(SOURCE_OPTIONS, options), streaming=True)
     ConnectionOptions.of(values)
     return _rows(values)
 

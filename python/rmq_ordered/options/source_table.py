@@ -8,6 +8,7 @@ from typing import Final
 
 from rmq_ordered.options.boundaries import NoMatch, parse_end, parse_fallback, parse_start
 from rmq_ordered.options.connection import NAME_SERVER, REQUEST_TIMEOUT, SECURITY_OPTIONS
+from rmq_ordered.options.popping import POP_OPTIONS
 from rmq_ordered.options.table import Option
 from rmq_ordered.options.values import (
     parse_assignment,
@@ -163,14 +164,16 @@ _ADMISSION: Final[Sequence[Option]] = (
     Option(
         "maxOffsetsPerTrigger",
         "At most so many offsets in one micro-batch, split over the queues pro rata to their "
-        "backlog. Offsets count before filters.",
+        "backlog. Offsets count before filters. With `consumeMode=pop` messages after filters, "
+        "10000 where it is not set.",
         "a whole number above 0",
         parse_count,
     ),
     Option(
         "maxBytesPerTrigger",
         "About so many bytes in one micro-batch, estimated from the latest records of the "
-        "queues; at least one message of every queue with a backlog is read.",
+        "queues; at least one message of every queue with a backlog is read. With "
+        "`consumeMode=pop` the bodies that were popped are counted.",
         "a size such as 64m, 1g or a number of bytes",
         parse_bytes,
     ),
@@ -267,6 +270,7 @@ SOURCE_OPTIONS: Final[Sequence[Option]] = (
     *_BOUNDARIES,
     *_ADMISSION,
     *_OWNERSHIP,
+    *POP_OPTIONS,
     *_ROWS,
     REQUEST_TIMEOUT,
     *SECURITY_OPTIONS,

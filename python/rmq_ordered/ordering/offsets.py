@@ -52,6 +52,12 @@ def encode_offset(offset: SourceOffset) -> dict[str, Any]:
 
 def decode_offset(source_offset: Mapping[str, Any]) -> SourceOffset:
     """The offset that came back from the checkpoint; raises OptionError if it is not ours."""
+    if "popped" in source_offset:
+        raise OptionError(
+            "checkpointLocation",
+            "a checkpoint of consumeMode=pop",
+            "a checkpoint of consumeMode=pull; use another checkpoint folder",
+        )
     version = source_offset.get("version")
     if version != FORMAT_VERSION:
         raise OptionError(

@@ -104,6 +104,15 @@ class PopHandle:
         return topic if separator is None else f"{_RETRY_PREFIX}{group}{separator}{topic}"
 
 
+def original_topic(group: str, physical: str) -> str:
+    """The topic whose messages a physical topic holds: undoes ``PopHandle.physical_topic``."""
+    for separator in ("_", "+"):
+        prefix = f"{_RETRY_PREFIX}{group}{separator}"
+        if physical.startswith(prefix):
+            return physical.removeprefix(prefix)
+    return physical
+
+
 @dataclass(frozen=True, slots=True)
 class PoppedMessage:
     """A message that is hidden from others until its handle ends."""

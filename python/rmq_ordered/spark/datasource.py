@@ -11,6 +11,7 @@ from rmq_ordered.errors import OptionError
 from rmq_ordered.options import SinkOptions, SourceOptions, parse_rows
 from rmq_ordered.spark.batch import OrderedBatchReader
 from rmq_ordered.spark.compat import connector_options
+from rmq_ordered.spark.popping.stream import PoppingStreamReader
 from rmq_ordered.spark.rows import ensure_source_schema, source_schema
 from rmq_ordered.spark.sink import OrderedBatchWriter, OrderedStreamWriter
 from rmq_ordered.spark.stream import OrderedStreamReader
@@ -35,6 +36,12 @@ class RmqOrderedDataSource(DataSource):
             spark.readStream.format("rmq-ordered").option("nameServer", "127.0.0.1:9876")
                 .option("subscribe", "orders").option("group", "billing").load()
 
+        One of several queries that share a group, at least once::
+
+            spark.readStream.format("rmq-ordered").option("nameServer", "127.0.0.1:9876")
+                .option("subscribe", "orders").option("group", "packing")
+                .option("consumeMode", "pop").load()
+
         Rows with ``key`` and ``value`` to another topic, in order per key::
 
             df.writeStream.format("rmq-ordered").option("nameServer", "127.0.0.1:9876")
@@ -54,10 +61,12 @@ class RmqOrderedDataSource(DataSource):
         """The source's columns; asked first, so that a wrong option fails at ``load()``."""
         return source_schema(parse_rows(self._given))
 
-    def streamReader(self, schema: StructType) -> OrderedStreamReader:
-        """A stream that owns its queues."""
+    def streamReader(self, schema: StructType) -> OrderedStreamReader | PoppingStreamReader:
+        """A stream that owns its queues, or one that pops and shares them."""
         options = SourceOptions.parse(self._given, streaming=True)
         ensure_source_schema(schema, options.rows)
+        if options.popping is not None:
+            return PoppingStreamReader(options, options.popping, schema)
         return OrderedStreamReader(options, schema)
 
     def reader(self, schema: StructType) -> OrderedBatchReader:

@@ -16,7 +16,7 @@ from rmq_ordered.client.reader import QueueReader, ReadPlan
 from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.errors import OffsetOutOfRange, QueueGap
 from rmq_ordered.model import QueueRange
-from rmq_ordered.options import SourceOptions
+from rmq_ordered.options import DecodeErrors, SourceOptions
 from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.ownership import ensure_witness
 from rmq_ordered.spark.partition import QueuePartition, Witness
@@ -34,12 +34,7 @@ def read_partition(
     witness = partition.witness
     with open_client(options.connection) as client:
         rows = RowMaker(client, options, schema)
-        decode = DecodeOptions(
-            key_from=options.rows.key_property,
-            include_properties=options.rows.include_properties,
-            collect_errors=rows.collects_errors,
-        )
-        reading = _Reading(QueueReader(client, decode), lambda: _check(client, witness))
+        reading = RangeReading(client, decode_options(options), lambda: _check(client, witness))
         reads = reading.whole if options.fail_on_data_loss else reading.remains
         _check(client, witness)
         for batch in reads(partition.plan):
@@ -49,11 +44,22 @@ def read_partition(
         _check(client, witness)
 
 
-class _Reading:
+def decode_options(options: SourceOptions) -> DecodeOptions:
+    """What the rows need of the messages."""
+    return DecodeOptions(
+        key_from=options.rows.key_property,
+        include_properties=options.rows.include_properties,
+        collect_errors=options.rows.on_decode_error is not DecodeErrors.FAIL,
+    )
+
+
+class RangeReading:
     """Reads ranges; ``recheck`` is called now and then, and raises when it must not go on."""
 
-    def __init__(self, reader: QueueReader, recheck: Callable[[], None]) -> None:
-        self._reader = reader
+    def __init__(
+        self, client: Client, decode: DecodeOptions, recheck: Callable[[], None] | None = None
+    ) -> None:
+        self._reader = QueueReader(client, decode)
         self._recheck = recheck
 
     def whole(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:

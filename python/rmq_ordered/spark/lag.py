@@ -28,8 +28,10 @@ from rmq_ordered.model import MessageQueue, QueueLease
 from rmq_ordered.options import SourceOptions
 from rmq_ordered.ordering.lag import LagTracker, QueueLag
 from rmq_ordered.ordering.offsets import Positions, SourceOffset, decode_offset
+from rmq_ordered.ordering.popped import PoppedOffset, decode_popped, is_popped
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.spark.connect import open_client
+from rmq_ordered.spark.popping.notes import FinishedNotes
 
 _LOG: Final = logging.getLogger("rmq_ordered.lag")
 # A line of the log names the queues that are furthest behind.
@@ -96,7 +98,9 @@ class OffsetCommitListener(_SourceListener):
     """Commits the group's offsets when a batch has finished, not when the next one is planned.
 
     For queries with long triggers. Takes the options of the source. A commit that fails is logged:
-    the source itself commits again with its next trigger.
+    the source itself commits again with its next trigger. With ``consumeMode=pop`` the source is
+    told, by a note in the name servers, and acknowledges the batch within 20 s (a third of
+    ``invisibleTime`` if that is shorter), or when it is stopped.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -108,6 +112,9 @@ class OffsetCommitListener(_SourceListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Commit the end of the batch."""
+        if self._options.popping is not None:
+            self._tell(event)
+            return
         for _, end, _ in _our_sources(event):
             wanted = self._wanted(end.positions)
             try:
@@ -125,13 +132,27 @@ class OffsetCommitListener(_SourceListener):
         topics = self._options.selection.topics
         return {q: p for q, p in positions.items() if not topics or q.topic in topics}
 
-    def _commit(self, positions: Positions) -> None:
+    def _tell(self, event: QueryProgressEvent) -> None:
+        """Tell the processes that popped for this group that their batches are finished."""
+        for source in event.progress.sources:
+            end = _popped(source.endOffset)
+            if end is None or end.group != self._group or not end.run:
+                continue
+            try:
+                FinishedNotes(self._open().kv, self._group).tell(end.run, end.batch)
+            except RmqOrderedError as error:
+                _LOG.warning("a finished batch of group=%s was not told: %s", self._group, error)
+
+    def _open(self) -> Client:
         if self._client is None:
             self._client = open_client(self._options.connection)
-        broker = self._client.broker
+        return self._client
+
+    def _commit(self, positions: Positions) -> None:
+        broker = self._open().broker
         committed = broker.committed_offsets(self._group, sorted(positions))
         ahead = {q: p for q, p in positions.items() if p > (committed[q] or 0)}
-        broker.commit_offsets(self._group, ahead, leases=self._leases(self._client))
+        broker.commit_offsets(self._group, ahead, leases=self._leases(self._open()))
 
     def _leases(self, client: Client) -> dict[MessageQueue, QueueLease]:
         """The source's own leases: under their epochs the broker lets no offset go back."""
@@ -161,6 +182,14 @@ def _offset(text: str | None) -> SourceOffset | None:
         loaded: Any = json.loads(text or "null")
         is_ours = isinstance(loaded, dict) and {"topics", "version"} <= loaded.keys()
         return decode_offset(loaded) if is_ours else None
+    except (ValueError, OptionError):
+        return None
+
+
+def _popped(text: str | None) -> PoppedOffset | None:
+    try:
+        loaded: Any = json.loads(text or "null")
+        return decode_popped(loaded) if isinstance(loaded, dict) and is_popped(loaded) else None
     except (ValueError, OptionError):
         return None
 

@@ -109,7 +109,7 @@ class RowMaker:
             )
             request = dead_letter_request(self._options.group or plan.group, message, 0)
             timeout_ms = self._client.request_timeout_ms
-            answer = self._client.broker.start(queue, request, what, timeout_ms)
+            answer = self._client.broker.start(plan.address_queue, request, what, timeout_ms)
             ensure_success(answer.result(), answer.channel.address, what)
 
         # Sent again after a lost answer: a dead letter is written at least once.
@@ -126,7 +126,8 @@ class RowMaker:
             limits=_ONE,
             lease_epoch=plan.lease.epoch if plan.lease else None,
         )
-        answer = self._client.broker.start(queue, request, what, self._client.request_timeout_ms)
+        timeout_ms = self._client.request_timeout_ms
+        answer = self._client.broker.start(plan.address_queue, request, what, timeout_ms)
         response = answer.result()
         if response.code != ResponseCode.SUCCESS:
             raise BrokerBusy(answer.channel.address, what, response.code, response.remark)

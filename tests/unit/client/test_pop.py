@@ -11,6 +11,7 @@ from rmq_ordered.model import Message, MessageQueue
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.message import encode_message
+from rmq_ordered.protocol.pops import PoppedMessage
 from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
 
 FIELDS = {"popTime": "1700000000000", "invisibleTime": "60000", "reviveQid": "3"}
@@ -167,6 +168,65 @@ def test_an_orderly_pop_says_so(client: Client, brokers: list[PoppingBroker]) ->
     PopConsumer(client, "billing", "orders", is_orderly=True).pop(attempt_id="first")
     (asked,) = brokers[0].asked
     assert (asked.ext("order"), asked.ext("attemptId")) == ("true", "first")
+
+
+def test_a_pop_may_name_its_broker(client: Client, brokers: list[PoppingBroker]) -> None:
+    consumer = PopConsumer(client, "billing", "orders")
+    assert consumer.brokers() == ("broker-a", "broker-b")
+    for _ in range(3):
+        consumer.pop(broker_name="broker-b")
+    assert [len(broker.asked) for broker in brokers] == [0, 3]
+
+
+def test_a_left_out_message_that_cannot_be_acknowledged_is_warned_of(
+    client: Client,
+    brokers: list[PoppingBroker],
+    cluster: ClusterDouble,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SYSTEM_ERROR), RequestCode.BATCH_ACK_MESSAGE)
+    assert PopConsumer(client, "billing", Subscription("orders", "paid")).pop() == ()
+    assert "messages that do not match were not acknowledged" in caplog.text
+
+
+def test_many_messages_are_hidden_anew_at_once_and_an_absent_broker_is_asked_once(
+    client: Client, brokers: list[PoppingBroker], cluster: ClusterDouble
+) -> None:
+    consumer = PopConsumer(client, "billing", "orders")
+    popped = [consumer.pop(broker_name=name)[0] for name in ("broker-a", "broker-b") * 300]
+    cluster.network.take_down(cluster.brokers[1].address)
+    outcomes = consumer.try_hide(popped, 5_000)
+    assert renewals(brokers[0]) == 300
+    assert renewals(brokers[1]) == 0
+    assert all(isinstance(outcome, PoppedMessage) for outcome in outcomes[::2])
+    assert all(isinstance(outcome, TransportError) for outcome in outcomes[1::2])
+    assert len(set(map(id, outcomes[1::2]))) == 1, "one attempt to reach it serves for all"
+
+
+def test_acknowledgements_go_in_handfuls_and_one_absent_broker_keeps_back_no_other(
+    client: Client, brokers: list[PoppingBroker], cluster: ClusterDouble
+) -> None:
+    consumer = PopConsumer(client, "billing", "orders")
+    (first,), (second,) = (consumer.pop(broker_name=name) for name in ("broker-a", "broker-b"))
+    cluster.network.take_down(cluster.brokers[0].address)
+    with pytest.raises(TransportError):
+        consumer.ack_all([first] * 1_500 + [second] * 1_500)
+    assert len(brokers[1].of(RequestCode.BATCH_ACK_MESSAGE)) == 2
+
+
+def test_what_could_not_be_acknowledged_is_still_held(
+    client: Client, brokers: list[PoppingBroker]
+) -> None:
+    consumer = PopConsumer(client, "billing", "orders")
+    held = consumer.hold([])
+    held.add(consumer.pop(broker_name="broker-a"))
+    brokers[0].code = ResponseCode.SYSTEM_ERROR
+    with pytest.raises(BrokerError):
+        held.ack()
+    assert len(held.messages) == 1
+    brokers[0].code = ResponseCode.SUCCESS
+    held.ack()
+    assert held.messages == ()
 
 
 def renewals(broker: PoppingBroker) -> int:

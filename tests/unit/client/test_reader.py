@@ -15,6 +15,7 @@ from rmq_ordered.errors import (
     QueueGap,
     QueueLeaseLost,
     RemoteProtocolError,
+    TopicNotFound,
 )
 from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueLease, QueueRange
 from rmq_ordered.protocol.codes import (
@@ -451,6 +452,23 @@ def test_a_read_under_a_lease_that_was_lost_ends_with_the_broker_s_word(
     client.broker.lock("billing", "other#1", [queue])
     with pytest.raises(QueueLeaseLost, match="the epoch is 2"):
         read(client, queue, 0, 100, group="billing", lease=held)
+
+
+def test_a_queue_that_name_servers_do_not_know_yet_is_found_by_another_topic_s_route(
+    cluster: ClusterDouble, broker: BrokerDouble, client: Client, queue: MessageQueue
+) -> None:
+    (late,) = broker.add_topic("%RETRY%billing_orders", 1)
+    broker.fill(late, 40)
+    cluster.network.arm(Refuse(ResponseCode.TOPIC_NOT_EXIST), RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    client.routes.forget("orders")
+    with pytest.raises(TopicNotFound):
+        read(client, late, 3, 40)
+    assert read(client, late, 3, 40, route_topic="orders") == list(range(3, 40))
+    asked = [one.ext("topic") for one in cluster.network.requests(PULL)]
+    assert set(asked) == {"%RETRY%billing_orders"}
+    assert "orders" in [
+        one.ext("topic") for one in cluster.network.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    ]
 
 
 def test_stale_without_a_lease_is_told_as_it_is(

@@ -106,3 +106,8 @@ def test_between_an_offset_and_itself_lies_nothing_although_a_queue_jumped() -> 
 def test_a_batch_never_goes_back() -> None:
     with pytest.raises(OptionError, match="ranges that go forward"):
         batch_ranges(SourceOffset({A: 5}), SourceOffset({A: 4}))
+
+
+def test_a_checkpoint_of_a_popping_query_is_refused_by_its_name() -> None:
+    with pytest.raises(OptionError, match="found 'a checkpoint of consumeMode=pop'"):
+        decode_offset({"batch": 1, "group": "g", "popped": {}, "run": "", "version": 1})

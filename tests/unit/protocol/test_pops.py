@@ -19,6 +19,7 @@ from rmq_ordered.protocol.pops import (
     assignment_request,
     batch_ack_request,
     change_invisible_request,
+    original_topic,
     parse_assignment,
     parse_changed,
     parse_pop,
@@ -172,6 +173,13 @@ def test_an_orderly_answer_says_how_often_messages_came_before() -> None:
     assert [one.message.reconsume_times for one in popped] == [3, 1]
     with pytest.raises(RemoteProtocolError, match="orderCountInfo"):
         parse_pop(RemotingCommand(0, ext_fields=FIELDS | {"orderCountInfo": "0"}, body=b""), QUEUE)
+
+
+@pytest.mark.parametrize("kind", ["0", "1", "2"])
+def test_the_topic_of_a_retried_message_is_found_again(kind: str) -> None:
+    handle = PopHandle(5, 1, 2, 3, kind, "b-a", 0, 5)
+    for group, topic in (("G", "T"), ("my_group", "my_topic"), ("G_1", "T+2")):
+        assert original_topic(group, handle.physical_topic(group, topic)) == topic
 
 
 def test_an_attempt_is_named_only_when_it_has_a_name() -> None:

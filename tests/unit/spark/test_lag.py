@@ -11,8 +11,10 @@ from rmq_ordered.client import Client
 from rmq_ordered.errors import OptionError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.ordering.offsets import Positions, SourceOffset, encode_offset
+from rmq_ordered.ordering.popped import PoppedOffset, encode_popped
 from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH
 from rmq_ordered.spark.lag import LagListener, OffsetCommitListener
+from rmq_ordered.spark.popping.notes import FinishedNotes
 from rmq_ordered.testing import ClusterDouble
 
 A, B = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
@@ -116,6 +118,46 @@ def test_a_commit_that_fails_is_logged_and_disturbs_nothing(
     cluster.brokers[0].topics.clear()
     committer.onQueryProgress(progress((text({A: 5}), None)))
     assert "offsets of group=billing were not committed" in caplog.text
+
+
+def popped(batch: int, group: str = "billing", run: str = "run-1") -> str:
+    return json.dumps(encode_popped(PoppedOffset(batch, group, run)))
+
+
+@pytest.fixture
+def popping_committer(
+    cluster: ClusterDouble, monkeypatch: pytest.MonkeyPatch
+) -> OffsetCommitListener:
+    monkeypatch.setattr("rmq_ordered.spark.lag.open_client", lambda options: cluster.client())
+    return OffsetCommitListener(OPTIONS | {"consumeMode": "pop"})
+
+
+def test_a_popping_source_is_told_of_its_finished_batches_and_nobody_else(
+    cluster: ClusterDouble, popping_committer: OffsetCommitListener, client: Client
+) -> None:
+    notes = FinishedNotes(client.kv, "billing")
+    others = [(popped(9, group="audit"), None), (popped(9, run=""), None), (text({A: 5}), None),
+              ("not json", None), ('{"popped":5,"version":1}', None), (None, None)]  # fmt: skip
+    popping_committer.onQueryProgress(progress((popped(3), None), *others))
+    assert notes.told("run-1") == 3
+    assert client.kv.list("rmq-ordered-pop@audit") == {}
+    assert cluster.brokers[0].committed == {}
+
+
+def test_a_note_that_cannot_be_written_is_logged_and_disturbs_nothing(
+    cluster: ClusterDouble,
+    popping_committer: OffsetCommitListener,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster.network.take_down("names-1:9876")
+    popping_committer.onQueryProgress(progress((popped(3), None)))
+    assert "a finished batch of group=billing was not told" in caplog.text
+
+
+def test_lag_of_a_popping_source_is_not_known(caplog: pytest.LogCaptureFixture) -> None:
+    listener = LagListener()
+    listener.onQueryProgress(progress((popped(3), None)))
+    assert listener.lags("id-1") == []
 
 
 def test_a_committer_needs_a_group() -> None:

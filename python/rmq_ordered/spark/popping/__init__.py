@@ -1,0 +1,1 @@
+"""``consumeMode=pop``: the driver pops and holds, executors read what was popped."""
