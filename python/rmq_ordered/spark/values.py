@@ -21,6 +21,15 @@ from rmq_ordered.errors import OptionError
 from rmq_ordered.options import ValueFormat
 
 Convert = Callable[[Any], Any]
+# A map or an array as the key of a map is legal MessagePack that no Python dictionary can hold: the
+# TypeError.
+_UNPACK_ERRORS: Final = (
+    ValueError,
+    msgpack.UnpackException,
+    RecursionError,
+    OverflowError,
+    TypeError,
+)
 
 
 class _Misfit(Exception):
@@ -214,6 +223,6 @@ def _finite(text: str) -> float:
 def _load_msgpack(body: bytes) -> Any:
     try:
         return msgpack.unpackb(body, timestamp=3, strict_map_key=False)
-    except (ValueError, msgpack.UnpackException, RecursionError, OverflowError) as error:
+    except _UNPACK_ERRORS as error:
         reason = str(error) or type(error).__name__
         raise _Misfit(f"not MessagePack: {reason}") from error

@@ -135,6 +135,14 @@ def test_a_type_that_has_no_values_in_json_is_refused_at_once() -> None:
         ValueDecoder(ValueFormat.JSON, struct(pa.duration("us")))
 
 
+def test_a_map_whose_key_is_a_map_is_no_value() -> None:
+    values, errors = ValueDecoder(ValueFormat.MSGPACK, struct(pa.int32())).decode(
+        pa.array([b"\x81\x80\x00"], pa.binary())
+    )
+    assert values.to_pylist() == [None]
+    assert errors[0].startswith("not MessagePack: ")
+
+
 @given(st.lists(st.binary(max_size=40), max_size=10))
 @pytest.mark.parametrize("value_format", [*ValueFormat][1:])
 def test_garbage_is_an_error_never_a_crash(value_format: ValueFormat, bodies: list[bytes]) -> None:
