@@ -99,7 +99,7 @@ def encoder(rows: pa.RecordBatch, rounds: int) -> float:
     for _ in range(5 * rounds):
         begin = time.perf_counter()
         outgoing = rows_from_columns(rows)
-        digests = running_digests(outgoing.hashes, 0, 0)
+        digests = running_digests(outgoing.hashes(), 0, 0)
         for start in range(0, len(outgoing), 2_500):
             part = outgoing.slice(start, start + 2_500)
             encode_records(part, identity, start, digests[start : start + 2_500])

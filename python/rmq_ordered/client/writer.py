@@ -115,7 +115,7 @@ class OrderedWriter:
         first = self._counts[queue]
         digests = None
         if self._is_stamped:
-            digests = running_digests(rows.hashes, first, self._digests[queue])
+            digests = running_digests(rows.hashes(), first, self._digests[queue])
             self._digests[queue] = int(digests[-1]) if len(rows) else self._digests[queue]
         sizes = rows.content_bytes + (RECORD_HEAD_BYTES + lane.identity_bytes)
         limits = self._settings.batch_bytes, self._settings.batch_rows
