@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.producer import OrderedProducer
-from rmq_ordered.client.send_settings import OnLayoutChange, SendSettings
+from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.client.writer import OrderedWriter
 from rmq_ordered.errors import (
     BrokerError,
@@ -29,7 +29,7 @@ from rmq_ordered.errors import (
     RmqOrderedError,
     TopicNotFound,
 )
-from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
+from rmq_ordered.model import MessageQueue, OnLayoutChange, QueueReceipt, SendStream
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, ResponseCode
 

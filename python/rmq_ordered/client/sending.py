@@ -14,7 +14,7 @@ from typing import Final
 
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.readback import StreamTrace, TraceFound, floor_of, read_back
-from rmq_ordered.client.send_settings import OnDivergence, SendSettings
+from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.columnar.digest import Hashes
 from rmq_ordered.columnar.outgoing import OutgoingRows
 from rmq_ordered.columnar.records import RecordIdentity, encode_records
@@ -29,7 +29,7 @@ from rmq_ordered.errors import (
     StreamGap,
     TransportError,
 )
-from rmq_ordered.model import MessageQueue, QueueReceipt, SendResult, SendStream
+from rmq_ordered.model import MessageQueue, OnDivergence, QueueReceipt, SendResult, SendStream
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.sequencer import QueueSequencer
 from rmq_ordered.ordering.stream import Diverged, ReadBack, Recovery, Send, Skip, StampedStream
