@@ -112,6 +112,10 @@ class SinkLedger:
         floors = None
         if self.needs_floors(topic):
             floors = self._floors(topic, producer.queues, attempt, records)
+            if not attempt.is_first:
+                # What the attempt before sent last may still be on its way: a task is tried again
+                # at once, and what is appended after the read-back would be stored twice.
+                self._client.clock.pause_ms(settings.wait_out_ms)
         return producer.writer(attempt.stream, floors=floors)
 
     def needs_floors(self, topic: str) -> bool:

@@ -81,6 +81,17 @@ def test_a_task_that_is_tried_again_adds_only_what_is_missing(
     assert stored(broker) == list(range(20))
 
 
+def test_a_task_that_is_tried_again_waits_out_what_the_attempt_before_may_have_sent(
+    ledger: SinkLedger, client: Client
+) -> None:
+    began_ms = client.clock.monotonic_ms()
+    write(ledger, attempt(0), rows(12))
+    write(ledger, attempt(0, "run-2"), rows(12))
+    assert client.clock.monotonic_ms() == began_ms
+    write(ledger, attempt(0, is_first=False), rows(20))
+    assert client.clock.monotonic_ms() == began_ms + SETTINGS.wait_out_ms
+
+
 def test_a_committed_batch_that_is_replayed_is_recognised_from_its_first_row(
     ledger: SinkLedger, broker: BrokerDouble
 ) -> None:
