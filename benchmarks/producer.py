@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import sys
 import tempfile
 import time
-import uuid
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -69,7 +69,7 @@ def ours(server: Server, rows: pa.RecordBatch, count: int, *, stamped: bool) -> 
     with Client(server.name_server, request_timeout_ms=15_000) as client:
         settings = SendSettings(idempotent=stamped)
         producer = OrderedProducer(client, create_topic(client), settings=settings)
-        stream = SendStream(f"write-{uuid.uuid4()}", 0, 0) if stamped else None
+        stream = SendStream(f"w-{secrets.token_urlsafe(16)}", 0, 0) if stamped else None
         with producer.writer(stream) as writer, spending(taking_part(server)) as spent:
             for _ in range(0, count, rows.num_rows):
                 writer.write(rows)

@@ -219,8 +219,8 @@ SINK_OPTIONS: Final[Sequence[Option]] = (
     _choice(
         "onQueueLayoutChange",
         "What to do when queues that keys were given to are gone for longer than `sendTimeout`: "
-        "`fail`, or `rehash`, which moves keys to other queues. Queues that were added are used with "
-        "`rehash` only, from the next batch on.",
+        "`fail`, or `rehash`, which moves keys to other queues. Queues that were added are used "
+        "with `rehash` only, from the next batch on.",
         OnLayoutChange,
         OnLayoutChange.FAIL,
     ),
