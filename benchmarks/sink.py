@@ -116,6 +116,7 @@ def measure(
         f"{stamped:,.0f}",
         f"{stamped / theirs:,.1f}x",
         f"{100 * pairs.cost:+,.0f} %",
+        f"{100 * pairs.best_cost:+,.0f} %",
         f"{100 * pairs.cpu_cost:+,.0f} %",
     )
     return Measured(row, stamped / theirs, pairs.cost)
@@ -125,12 +126,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_500_000)
     parser.add_argument("--java", type=int, default=10_000)
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--broker", choices=BROKERS, action="append")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     table = Table(title="Spark's sink, rows per second (the middle of the rounds)")
-    for name in ("broker", "body", "Java", "plain", "idempotent", "ratio", "its cost", "cpu"):
+    for name in ("broker", "body", "Java", "plain", "idempotent", "ratio", "cost", "best", "cpu"):
         table.add_column(name, justify="left" if name == "broker" else "right")
     found: list[Measured] = []
     spark = session()
