@@ -8,12 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 # RocketMQ's maxMessageSize, of bodies and of whole batches.
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 # What is left of the 64 of a sink in a stamp when a resent batch adds a number to its name.
 MAX_SINK_CHARACTERS: Final = 58
+
+
+class Selector(StrEnum):
+    """How rows are given to queues."""
+
+    HASH = "hash"
+    CONSISTENT = "consistent"
+    QUEUE = "queue"
+    ROUND_ROBIN = "roundrobin"
+
+
+class Compression(StrEnum):
+    """How large bodies are compressed. Java clients before 5.0 read zlib only."""
+
+    NONE = "none"
+    ZLIB = "zlib"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class OnDivergence(StrEnum):
+    """What to do when a replay is not what landed before."""
+
+    FAIL = "fail"
+    RESEND = "resend"
+
+
+class OnLayoutChange(StrEnum):
+    """What to do when queues that keys were given to are gone."""
+
+    FAIL = "fail"
+    REHASH = "rehash"
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -68,7 +68,7 @@ def test_columns_are_encoded_and_digested_as_defined(
     )
     rows = rows_from_columns(batch)
     identity = RecordIdentity.of("s/1/2", QUEUE, "s/1/2/")
-    digests = running_digests(rows.hashes, first, before)
+    digests = running_digests(rows.hashes(), first, before)
     expected, digest = [], before
     for number, (body, key, tag, extra) in enumerate(given_rows, first):
         named = {"TAGS": tag, "__SHARDINGKEY": key}

@@ -1,14 +1,10 @@
 """Where the connector runs: spark-submit with the code beside it, a cluster, another Spark."""
 
-import os
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import pyspark
 import pytest
 from tests.spark.drivers import ALL_AT_ONCE, LOCAL, Driver
 from tests.spark.harness import produce
@@ -16,21 +12,12 @@ from tests.support.brokers import unique_name
 from tests.support.maven import ToolUnavailable
 from tests.support.missing import give_up
 from tests.support.paths import ROOT
-from tests.support.ports import free_base_port
-from tests.support.processes import end, start_tethered, tail
+from tests.support.processes import tail
 from tests.support.spark_releases import python_with_spark
-from tests.support.waiting import wait_until
+from tests.support.standalone import SPARK_HOME, Standalone, standalone
 
 from rmq_ordered.client import Client
 from rmq_ordered.embedded import EmbeddedBroker
-
-SPARK_HOME = Path(pyspark.__file__).parent
-DAEMON = {
-    "SPARK_HOME": str(SPARK_HOME),
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "SPARK_DAEMON_MEMORY": "256m",
-    "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-}
 
 
 @pytest.fixture
@@ -64,42 +51,19 @@ def assert_all_in_order(driver: Driver) -> None:
 
 
 @pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[str]:
-    """The address of a standalone cluster with two workers of one core each."""
-    port = free_base_port((0,))
-    url = f"spark://127.0.0.1:{port}"
-    spark_class = str(SPARK_HOME / "bin" / "spark-class")
-    deploy = "org.apache.spark.deploy"
-    master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-    worker = [f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--port", "0", "--cores", "1",
-              "--memory", "1g", "--work-dir", str(tmp_path / "work")]  # fmt: skip
-    log = tmp_path / "master.log"
-    with ExitStack() as stack:
-        for number, command in enumerate([master, [*worker, url], [*worker, url]]):
-            place = log if number == 0 else tmp_path / f"worker-{number}.log"
-            process = start_tethered(
-                [spark_class, *command, "--webui-port", "0"],
-                stdout=stack.enter_context(place.open("wb")),
-                stderr=subprocess.STDOUT,
-                environment={**os.environ, **DAEMON},
-            )
-            stack.callback(end, process)
-        wait_until(
-            lambda: log.read_text(errors="replace").count("Registering worker") == 2,
-            "both workers are registered",
-            120,
-        )
-        yield url
+def cluster(tmp_path: Path) -> Iterator[Standalone]:
+    with standalone(tmp_path) as running:
+        yield running
 
 
 def test_a_cluster_of_two_workers_runs_a_submitted_query_with_its_code_beside_it(
-    standalone: str, options: dict[str, str], tmp_path: Path
+    cluster: Standalone, options: dict[str, str], tmp_path: Path
 ) -> None:
     code = tmp_path / "code.zip"
     with zipfile.ZipFile(code, "w") as archive:
         for path in sorted((ROOT / "python").rglob("*.py")):
             archive.write(path, path.relative_to(ROOT / "python"))
-    submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", standalone,
+    submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url,
               "--py-files", str(code)]  # fmt: skip
     conf = {name: value for name, value in LOCAL.items() if name != "spark.master"}
     with Driver(
@@ -114,7 +78,7 @@ def test_a_cluster_of_two_workers_runs_a_submitted_query_with_its_code_beside_it
     ) as driver:
         assert_all_in_order(driver)
         assert code.name in (driver.output / "module.txt").read_text()
-    executors = {path.parent.name for path in (tmp_path / "work").glob("app-*/*/stderr")}
+    executors = {path.parent.name for path in cluster.folder.glob("app-*/*/stderr")}
     assert len(executors) == 2
 
 

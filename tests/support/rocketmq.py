@@ -241,6 +241,12 @@ class RocketMq:
         self._start_broker(name)
         self._await_ready([name])
 
+    def configure(self, broker_name: str, **settings: str) -> None:
+        """Changes settings of a running broker; its routes follow a moment later."""
+        body = "".join(f"{name}={value}\n" for name, value in settings.items())
+        address = self.address_of(broker_name)
+        frames.request(address, frames.UPDATE_BROKER_CONFIG, body=body.encode())
+
     def stop(self) -> None:
         """Ends all processes at once: the store is thrown away, so there is nothing to flush."""
         for process in (*self._brokers.values(), self._name_server_process):

@@ -18,23 +18,22 @@ from rmq_ordered.protocol.acl import Credentials
 from rmq_ordered.protocol.command import RemotingCommand
 
 TOPIC, GROUP = "orders", "billing"
+OPEN_TOPIC = "invoices"
 ADMIN = Credentials("admin", "correct-horse-battery")
 READER = Credentials("reader", "staple-of-the-reader")
+CLERK = Credentials("clerk", "paper-of-the-clerk")
 TIMEOUT_MS = 10_000
 AUTH_CREATE_USER, AUTH_CREATE_ACL = 3001, 3006
 
 # Pulling and locking are subscribing; asking how far a queue reaches is another right in RocketMQ.
-READER_ACL = {
-    "subject": f"User:{READER.access_key}",
-    "policies": [
-        {
-            "policyType": "Custom",
-            "entries": [
-                {"resource": resource, "actions": ["Sub", "Get"], "decision": "Allow"}
-                for resource in (f"Topic:{TOPIC}", "Group:*")
-            ],
-        }
-    ],
+READING = ["Sub", "Get"]
+RIGHTS = {
+    READER: {f"Topic:{TOPIC}": READING, "Group:*": READING},
+    CLERK: {
+        f"Topic:{TOPIC}": READING,
+        f"Topic:{OPEN_TOPIC}": ["Pub", *READING],
+        "Group:*": READING,
+    },
 }
 EMBEDDED_ACL = f"""
 user.{ADMIN.access_key}.secret={ADMIN.secret_key}
@@ -42,12 +41,20 @@ user.{ADMIN.access_key}.admin=true
 user.{READER.access_key}.secret={READER.secret_key}
 user.{READER.access_key}.topic.{TOPIC}=SUB
 user.{READER.access_key}.group.*=SUB
+user.{CLERK.access_key}.secret={CLERK.secret_key}
+user.{CLERK.access_key}.topic.{TOPIC}=SUB
+user.{CLERK.access_key}.topic.{OPEN_TOPIC}=PUB|SUB
+user.{CLERK.access_key}.group.*=SUB
+user.{CLERK.access_key}.kv.rmq-ordered-sink@*=PUB|SUB
 """
 
 
 @dataclass(frozen=True)
 class Secured:
-    """Where it is and what a welcome client shows; it has the topic and a user who may read it."""
+    """Where it is and what a welcome client shows.
+
+    It has two topics, a user who may read the first, and one who may also write the other one.
+    """
 
     name_server: str
     tls: TlsSettings
@@ -87,7 +94,7 @@ def secured_embedded(folder: Path) -> Iterator[Secured]:
     with EmbeddedBroker(folder / "data", settings=settings) as broker:
         secured = Secured(broker.name_server, tls)
         with secured.client() as admin:
-            _make_topic(admin)
+            _make_topics(admin)
         yield secured
 
 
@@ -97,22 +104,28 @@ def secured_rocketmq(folder: Path, java_options: Sequence[str]) -> Iterator[Secu
     with RocketMq(broker_java_options=java_options, security=security) as cluster:
         secured = Secured(cluster.name_server, tls)
         with secured.client() as admin:
-            _make_topic(admin)
-            user = {
-                "username": READER.access_key,
-                "password": READER.secret_key,
-                "userType": "Normal",
-            }
-            for code, fields, body in (
-                (AUTH_CREATE_USER, {"username": READER.access_key}, user),
-                (AUTH_CREATE_ACL, {"subject": f"User:{READER.access_key}"}, READER_ACL),
-            ):
-                request = RemotingCommand(code, ext_fields=fields, body=json.dumps(body).encode())
-                answer = admin.remoting.call(
-                    cluster.broker_address, request, "a new user", TIMEOUT_MS
-                )
-                assert answer.code == 0, answer.remark
+            _make_topics(admin)
+            for credentials in RIGHTS:
+                _make_user(admin, cluster.broker_address, credentials)
         yield secured
+
+
+def _make_user(admin: Client, address: str, credentials: Credentials) -> None:
+    name = credentials.access_key
+    user = {"username": name, "password": credentials.secret_key, "userType": "Normal"}
+    entries = [
+        {"resource": resource, "actions": actions, "decision": "Allow"}
+        for resource, actions in RIGHTS[credentials].items()
+    ]
+    subject = f"User:{name}"
+    acl = {"subject": subject, "policies": [{"policyType": "Custom", "entries": entries}]}
+    for code, fields, body in (
+        (AUTH_CREATE_USER, {"username": name}, user),
+        (AUTH_CREATE_ACL, {"subject": subject}, acl),
+    ):
+        request = RemotingCommand(code, ext_fields=fields, body=json.dumps(body).encode())
+        answer = admin.remoting.call(address, request, "a new user", TIMEOUT_MS)
+        assert answer.code == 0, answer.remark
 
 
 def _security(folder: Path) -> tuple[Security, TlsSettings]:
@@ -124,16 +137,16 @@ def _security(folder: Path) -> tuple[Security, TlsSettings]:
     return Security(ca_file, server, ADMIN.access_key, ADMIN.secret_key), tls
 
 
-def _make_topic(admin: Client) -> None:
-    admin.broker.create_topic(TOPIC, 2)
-
-    def has_route() -> bool:
+def _make_topics(admin: Client) -> None:
+    def has_route(topic: str) -> bool:
         try:
-            return len(admin.routes.readable(TOPIC)) == 2
+            return len(admin.routes.readable(topic)) == 2
         except TopicNotFound:
             return False
 
-    wait_until(has_route, "the new topic has a route", 20)
+    for topic in (TOPIC, OPEN_TOPIC):
+        admin.broker.create_topic(topic, 2)
+        wait_until(lambda t=topic: has_route(t), "the new topic has a route", 20)
 
 
 def without_certificate(tls: TlsSettings) -> TlsSettings:

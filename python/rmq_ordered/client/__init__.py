@@ -18,13 +18,9 @@ from rmq_ordered.client.leases import LeaseKeeper
 from rmq_ordered.client.pop import PopConsumer, PopHold
 from rmq_ordered.client.producer import OrderedProducer
 from rmq_ordered.client.reader import QueueReader, ReadPlan
-from rmq_ordered.client.send_settings import (
-    Compression,
-    OnDivergence,
-    OnLayoutChange,
-    SendSettings,
-)
+from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.client.writer import OrderedWriter
+from rmq_ordered.model import Compression, OnDivergence, OnLayoutChange, Selector
 from rmq_ordered.net.tls import TlsSettings
 from rmq_ordered.protocol.acl import Credentials
 from rmq_ordered.protocol.members import FilterKind, StartPoint, Subscription
@@ -47,6 +43,7 @@ __all__ = [
     "PopHold",
     "QueueReader",
     "ReadPlan",
+    "Selector",
     "SendSettings",
     "StartPoint",
     "Subscription",

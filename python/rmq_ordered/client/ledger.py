@@ -3,6 +3,7 @@
 It is kept in the name servers' key-value configuration, in a namespace of the sink's own:
 
     queues@TOPIC              which queues keys are given to, in which order
+    queues@TOPIC@BATCH        the same from this batch on
     floors@TOPIC@PARTITION    where the queues ended before the first row, as this task saw it
     done                      the last batch that was committed, and by which run
 
@@ -21,7 +22,7 @@ from typing import Final, TypeVar
 
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.producer import OrderedProducer
-from rmq_ordered.client.send_settings import OnLayoutChange, SendSettings
+from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.client.writer import OrderedWriter
 from rmq_ordered.errors import (
     BrokerError,
@@ -29,7 +30,7 @@ from rmq_ordered.errors import (
     RmqOrderedError,
     TopicNotFound,
 )
-from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
+from rmq_ordered.model import MessageQueue, OnLayoutChange, QueueReceipt, SendStream
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, ResponseCode
 
@@ -88,30 +89,39 @@ class SinkLedger:
         deadline_ms = self._client.clock.monotonic_ms() + settings.send_timeout_ms
         # A queue that is away comes back more often than not: keys move only when it stays away.
         waiting = replace(settings, on_layout_change=OnLayoutChange.FAIL)
+        is_rehashing = settings.on_layout_change is OnLayoutChange.REHASH
         try:
-            return self._patiently(
+            writer = self._patiently(
                 topic, deadline_ms, lambda: self._open_writer(topic, waiting, attempt)
             )
         except QueueLayoutChanged:
-            if settings.on_layout_change is not OnLayoutChange.REHASH:
+            if not is_rehashing:
                 raise
             return self._open_writer(topic, settings, attempt)
+        if is_rehashing:
+            self._use_new_queues(topic, attempt.stream.batch)
+        return writer
 
     def _open_writer(
         self, topic: str, settings: SendSettings, attempt: WriteAttempt
     ) -> OrderedWriter:
         records = self._client.kv.list(self._namespace)
-        pinned = _queues_of(records, topic)
+        batch = attempt.stream.batch
+        pinned = _queues_of(records, topic, batch)
         if pinned is None:
             self._client.routes.ensure_complete(topic)
         producer = OrderedProducer(self._client, topic, settings=settings, queues=pinned)
         if producer.queues != pinned:
-            self._pin(topic, producer.queues)
+            self._pin(topic, producer.queues, since=0 if pinned is None else batch)
         if not settings.idempotent:
             return producer.writer()
         floors = None
         if self.needs_floors(topic):
             floors = self._floors(topic, producer.queues, attempt, records)
+            if not attempt.is_first:
+                # What the attempt before sent last may still be on its way: a task is tried again
+                # at once, and what is appended after the read-back would be stored twice.
+                self._client.clock.pause_ms(settings.wait_out_ms)
         return producer.writer(attempt.stream, floors=floors)
 
     def needs_floors(self, topic: str) -> bool:
@@ -147,9 +157,23 @@ class SinkLedger:
 
     # Queues
 
-    def _pin(self, topic: str, queues: Iterable[MessageQueue]) -> None:
+    def _pin(self, topic: str, queues: Iterable[MessageQueue], *, since: int) -> None:
         value = [[queue.broker_name, queue.queue_id] for queue in queues]
-        self._client.kv.put(self._namespace, f"{_QUEUES}{topic}", json.dumps(value))
+        key = f"{_QUEUES}{topic}@{since}" if since else f"{_QUEUES}{topic}"
+        self._client.kv.put(self._namespace, key, json.dumps(value))
+
+    def _use_new_queues(self, topic: str, batch: int) -> None:
+        """Queues that were added are used from the next batch on: a replay must find its rows."""
+        found = self._client.routes.writable(topic)
+        records = self._client.kv.list(self._namespace)
+        if set(found) > set(_queues_of(records, topic, batch + 1) or found):
+            _LOG.warning(
+                "keys move with the next batch: there are new queues topic=%s found=%s batch=%s",
+                topic,
+                len(found),
+                batch,
+            )
+            self._pin(topic, found, since=batch + 1)
 
     def _patiently(self, topic: str, deadline_ms: int, attempt: Callable[[], T]) -> T:
         """Try until the deadline, as long as it may help."""
@@ -174,7 +198,7 @@ class SinkLedger:
             isinstance(error, BrokerError) and error.code == ResponseCode.NO_PERMISSION
         )
         try:
-            return is_away and _queues_of(self._client.kv.list(self._namespace), topic) is not None
+            return is_away and topic in _all_queues(self._client.kv.list(self._namespace))
         except RmqOrderedError:
             return is_away
 
@@ -263,16 +287,29 @@ class SinkLedger:
             self._client.broker.commit_offsets(self.group, floors)
 
 
-def _queues_of(records: Mapping[str, str], topic: str) -> tuple[MessageQueue, ...] | None:
-    text = records.get(f"{_QUEUES}{topic}")
-    if text is None:
-        return None
-    return tuple(MessageQueue(topic, name, int(queue_id)) for name, queue_id in json.loads(text))
+def _queues_of(
+    records: Mapping[str, str], topic: str, batch: int
+) -> tuple[MessageQueue, ...] | None:
+    """What keys of a batch are given to, if that was recorded."""
+    layouts = _layouts(records).get(topic, {})
+    return layouts[max(since)] if (since := [s for s in layouts if s <= batch]) else None
 
 
-def _all_queues(records: Mapping[str, str]) -> dict[str, tuple[MessageQueue, ...]]:
-    topics = [key.removeprefix(_QUEUES) for key in records if key.startswith(_QUEUES)]
-    return {topic: _queues_of(records, topic) or () for topic in topics}
+def _all_queues(records: Mapping[str, str]) -> dict[str, set[MessageQueue]]:
+    """Every queue that keys were ever given to, by topic."""
+    layouts = _layouts(records).items()
+    return {topic: {q for queues in each.values() for q in queues} for topic, each in layouts}
+
+
+def _layouts(records: Mapping[str, str]) -> dict[str, dict[int, tuple[MessageQueue, ...]]]:
+    """By topic, and by the batch from which on they count."""
+    found: dict[str, dict[int, tuple[MessageQueue, ...]]] = {}
+    for key, text in records.items():
+        if key.startswith(_QUEUES):
+            topic, _, since = key.removeprefix(_QUEUES).partition("@")
+            queues = (MessageQueue(topic, name, int(number)) for name, number in json.loads(text))
+            found.setdefault(topic, {})[int(since or 0)] = tuple(queues)
+    return found
 
 
 def _bases(records: Mapping[str, str], topic: str) -> list[_Base]:

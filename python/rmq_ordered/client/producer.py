@@ -10,7 +10,7 @@ from typing import Final
 
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.lanes import OpenSends
-from rmq_ordered.client.send_settings import OnLayoutChange, SendSettings
+from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.client.writer import OrderedWriter
 from rmq_ordered.columnar.outgoing import rows_from_messages
 from rmq_ordered.errors import LocalProtocolError, OptionError, QueueLayoutChanged
@@ -18,12 +18,14 @@ from rmq_ordered.model import (
     MAX_MESSAGE_BYTES,
     MAX_SINK_CHARACTERS,
     MessageQueue,
+    OnLayoutChange,
     OutgoingMessage,
+    Selector,
     SendResult,
     SendStream,
 )
 from rmq_ordered.net.system import UniqueIds
-from rmq_ordered.ordering.selector import Selector, select_by_hash, select_consistently
+from rmq_ordered.ordering.selector import select_by_hash, select_consistently
 from rmq_ordered.protocol import properties as names
 from rmq_ordered.protocol.stamps import stamp_prefix
 

@@ -3,49 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final
 
 from rmq_ordered.errors import OptionError
-from rmq_ordered.model import MAX_MESSAGE_BYTES
-from rmq_ordered.ordering.selector import Selector
-from rmq_ordered.protocol.compression import LZ4_FLAGS, ZLIB_FLAGS, ZSTD_FLAGS
-
-
-class Compression(StrEnum):
-    """How large bodies are compressed. Java clients before 5.0 read zlib only."""
-
-    NONE = "none"
-    ZLIB = "zlib"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-    @property
-    def sys_flag(self) -> int:
-        """The bits of a message's system flag that say so."""
-        return _SYS_FLAGS[self]
-
-
-_SYS_FLAGS: Final = {
-    Compression.NONE: 0,
-    Compression.ZLIB: ZLIB_FLAGS,
-    Compression.LZ4: LZ4_FLAGS,
-    Compression.ZSTD: ZSTD_FLAGS,
-}
-
-
-class OnDivergence(StrEnum):
-    """What to do when a replay is not what landed before."""
-
-    FAIL = "fail"
-    RESEND = "resend"
-
-
-class OnLayoutChange(StrEnum):
-    """What to do when queues that keys were given to are gone."""
-
-    FAIL = "fail"
-    REHASH = "rehash"
+from rmq_ordered.model import (
+    MAX_MESSAGE_BYTES,
+    Compression,
+    OnDivergence,
+    OnLayoutChange,
+    Selector,
+)
 
 
 @dataclass(frozen=True, slots=True)

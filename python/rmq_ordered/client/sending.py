@@ -17,7 +17,7 @@ from typing import Final
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.pieces import LaneTally, Piece
 from rmq_ordered.client.readback import StreamTrace, TraceFound, floor_of, read_back
-from rmq_ordered.client.send_settings import OnDivergence, SendSettings
+from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.columnar.records import RecordIdentity, encode_records
 from rmq_ordered.errors import (
     BrokerBusy,
@@ -33,7 +33,7 @@ from rmq_ordered.errors import (
     StreamGap,
     TransportError,
 )
-from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
+from rmq_ordered.model import MessageQueue, OnDivergence, QueueReceipt, SendStream
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.sequencer import QueueSequencer
 from rmq_ordered.ordering.stream import Diverged, ReadBack, Recovery, Send, Skip, StampedStream

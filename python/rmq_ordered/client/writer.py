@@ -20,11 +20,11 @@ from rmq_ordered.columnar.outgoing import OutgoingRows, column, rows_from_column
 from rmq_ordered.columnar.records import RECORD_HEAD_BYTES
 from rmq_ordered.columnar.routing import consistent_indexes, group_rows, hash_indexes
 from rmq_ordered.errors import LocalProtocolError
-from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
+from rmq_ordered.model import MessageQueue, QueueReceipt, Selector, SendStream
 from rmq_ordered.ordering.batching import cut_batches
-from rmq_ordered.ordering.selector import Selector
 from rmq_ordered.ordering.stream import Recovery
 from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND
+from rmq_ordered.protocol.compression import COMPRESSION_FLAGS
 
 if TYPE_CHECKING:
     from rmq_ordered.columnar.slices import Integers
@@ -123,7 +123,7 @@ class OrderedWriter:
         first = self._counts[queue]
         digests = None
         if self._is_stamped:
-            digests = running_digests(rows.hashes, first, self._digests[queue])
+            digests = running_digests(rows.hashes(), first, self._digests[queue])
             self._digests[queue] = int(digests[-1]) if len(rows) else self._digests[queue]
         sizes = rows.content_bytes + (RECORD_HEAD_BYTES + lane.identity_bytes)
         limits = self._settings.batch_bytes, self._settings.batch_rows
@@ -222,7 +222,8 @@ class OrderedWriter:
         """A batch is compressed as a whole: when most of its bytes are in large bodies."""
         sizes = rows.body_bytes
         large = int(sizes[sizes >= self._settings.compress_over_bytes].sum())
-        return self._settings.compression.sys_flag if 2 * large > int(sizes.sum()) else 0
+        flags = COMPRESSION_FLAGS[self._settings.compression]
+        return flags if 2 * large > int(sizes.sum()) else 0
 
     # Sending
 

@@ -32,6 +32,7 @@ _SECOND_FACTOR: Final = np.uint64(0x94D0_49BB_1331_11EB)
 _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
 # So many words are mixed at a time: they stay in the processor's cache meanwhile.
 _WORDS_AT_ONCE: Final = 32_768
+_PLACES: Final = np.arange(1, _WORDS_AT_ONCE + 1, dtype=np.uint64) * _GOLDEN
 _PADDINGS: Final = pa.array([bytes(count) for count in range(_WORD_BYTES)], pa.binary())
 
 
@@ -68,11 +69,17 @@ def row_hashes(bodies: pa.Array, properties: pa.Array, flags: Integers) -> Hashe
 def _word_sums(words: npt.NDArray[np.uint64], counts: Integers) -> Hashes:
     """For each row the sum of its words, each mixed with its place."""
     starts = np.cumsum(counts) - counts
-    places = (np.arange(1, len(words) + 1) - np.repeat(starts, counts)).astype(np.uint64)
-    places *= _GOLDEN
+    # (place - start) * G as place * G - start * G: the first is the same for all parts.
+    places = _places(len(words)) - np.repeat(starts.astype(np.uint64) * _GOLDEN, counts)
     places += words
     sums: Hashes = np.add.reduceat(_mix(places), starts)
     return sums
+
+
+def _places(count: int) -> Hashes:
+    if count <= len(_PLACES):
+        return _PLACES[:count]
+    return np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
 
 
 def running_digests(hashes: Hashes, first: int, before: int) -> Hashes:

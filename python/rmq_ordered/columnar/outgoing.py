@@ -68,15 +68,18 @@ _NAMED_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRows:
-    """Rows in their order: bodies, encoded properties, user flags, and a hash of all three."""
+    """Rows in their order: bodies, encoded properties and user flags."""
 
     bodies: pa.Array
     properties: pa.Array
     flags: Integers
-    hashes: Hashes
 
     def __len__(self) -> int:
-        return len(self.hashes)
+        return len(self.flags)
+
+    def hashes(self) -> Hashes:
+        """A number per row that depends on all of it; only stamps need it, so it is not kept."""
+        return row_hashes(self.bodies, self.properties, self.flags)
 
     @property
     def nbytes(self) -> int:
@@ -109,7 +112,6 @@ class OutgoingRows:
             self.bodies.slice(start, count),
             self.properties.slice(start, count),
             self.flags[start:end],
-            self.hashes[start:end],
         )
 
 
@@ -140,7 +142,7 @@ def rows_from_columns(rows: pa.RecordBatch) -> OutgoingRows:
     properties = pc.binary_join_element_wise(*given, b"") if given else _empty(len(bodies))
     flags = np.zeros(len(bodies), np.int64)
     _ensure_sizes(bodies, properties, keys)
-    return OutgoingRows(bodies, properties, flags, row_hashes(bodies, properties, flags))
+    return OutgoingRows(bodies, properties, flags)
 
 
 def rows_from_messages(messages: Sequence[OutgoingMessage]) -> OutgoingRows:
@@ -155,7 +157,7 @@ def rows_from_messages(messages: Sequence[OutgoingMessage]) -> OutgoingRows:
     properties = pa.array(encoded, pa.binary())
     flags = np.array([message.flag for message in messages], np.int64)
     _ensure_sizes(bodies, properties, keys)
-    return OutgoingRows(bodies, properties, flags, row_hashes(bodies, properties, flags))
+    return OutgoingRows(bodies, properties, flags)
 
 
 def column(rows: pa.RecordBatch, name: str) -> pa.Array | None:

@@ -35,6 +35,11 @@ _UPPER: Final = np.frombuffer(bytes(range(256)).hex().upper().encode(), np.uint1
 _LOWER: Final = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)
 _STREAM_DIGITS: Final = 20
 _SEQUENCE_BYTES: Final = 6
+_DECIMAL_PLACES: Final = 4
+# The digits of every number of four decimal places.
+_DECIMALS: Final = np.frombuffer(
+    "".join(f"{number:04}" for number in range(10**_DECIMAL_PLACES)).encode(), np.uint8
+).reshape(-1, _DECIMAL_PLACES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +108,8 @@ def encode_records(
 def _unique_keys(prefix: str, sequences: Integers) -> Octets:
     name, stream = f"{PROPERTY_UNIQ_KEY}\x01".encode(), prefix.encode()
     keys = np.empty((len(sequences), UNIQUE_KEY_BYTES), np.uint8)
-    keys[:, : len(name) + _STREAM_DIGITS] = np.frombuffer(name + stream, np.uint8)
-    digits = _digits(sequences.astype(">i8"), _UPPER)[:, -2 * _SEQUENCE_BYTES :]
-    keys[:, len(name) + _STREAM_DIGITS : -1] = digits
-    keys[:, -1] = 2
+    keys[:] = np.frombuffer(name + stream + bytes(2 * _SEQUENCE_BYTES) + b"\x02", np.uint8)
+    _write_sequences(keys, len(name) + _STREAM_DIGITS, sequences)
     return keys
 
 
@@ -123,21 +126,32 @@ def _stamped(unique: str, stamp: str, sequences: Integers, digests: Hashes) -> p
 
 
 def _stamps(unique: str, stamp: str, sequences: Integers, digests: Hashes) -> pa.Array:
-    head = f"{STAMP_PROPERTY}\x01{stamp}".encode()
     width = len(str(int(sequences[0])))
-    stamp_at, number_at = UNIQUE_KEY_BYTES, UNIQUE_KEY_BYTES + len(head)
-    slash_at = number_at + width
+    first = _unique_keys(unique, sequences[:1]).tobytes()
+    head = first + f"{STAMP_PROPERTY}\x01{stamp}".encode()
+    slash_at = len(head) + width
+    # All rows alike at first, then the three numbers that differ.
     texts = np.empty((len(sequences), slash_at + 18), np.uint8)
-    texts[:, :stamp_at] = _unique_keys(unique, sequences)
-    texts[:, stamp_at:number_at] = np.frombuffer(head, np.uint8)
-    rest = sequences
-    for place in range(slash_at - 1, number_at - 1, -1):
-        rest, digits = np.divmod(rest, 10)
-        texts[:, place] = digits + ord("0")
-    texts[:, slash_at] = ord("/")
+    texts[:] = np.frombuffer(head + bytes(width) + b"/" + bytes(16) + b"\x02", np.uint8)
+    _write_sequences(texts, UNIQUE_KEY_BYTES - 1 - 2 * _SEQUENCE_BYTES, sequences)
+    _write_decimals(texts, slash_at, width, sequences)
     texts[:, slash_at + 1 : -1] = _digits(digests.astype(">u8"), _LOWER)
-    texts[:, -1] = 2
     return fixed_width(texts)
+
+
+def _write_sequences(texts: Octets, at: int, sequences: Integers) -> None:
+    digits = _digits(sequences.astype(">i8"), _UPPER)[:, -2 * _SEQUENCE_BYTES :]
+    texts[:, at : at + 2 * _SEQUENCE_BYTES] = digits
+
+
+def _write_decimals(texts: Octets, end: int, width: int, numbers: Integers) -> None:
+    """Numbers of ``width`` digits each, four digits at a time, up to the column ``end``."""
+    rest = numbers
+    while width > 0:
+        rest, low = np.divmod(rest, len(_DECIMALS))
+        taken = min(width, _DECIMAL_PLACES)
+        texts[:, end - taken : end] = _DECIMALS[low][:, -taken:]
+        end, width = end - taken, width - taken
 
 
 def _digits(numbers: npt.NDArray[np.generic], table: npt.NDArray[np.uint16]) -> Octets:

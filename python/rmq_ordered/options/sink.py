@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from rmq_ordered.errors import OptionError
-from rmq_ordered.model import MAX_MESSAGE_BYTES, MAX_SINK_CHARACTERS
+from rmq_ordered.model import (
+    MAX_MESSAGE_BYTES,
+    MAX_SINK_CHARACTERS,
+    Compression,
+    OnDivergence,
+    OnLayoutChange,
+    Selector,
+)
 from rmq_ordered.options.connection import (
     NAME_SERVER,
     REQUEST_TIMEOUT,
@@ -33,7 +41,7 @@ _MAX_BATCH_DIGITS: Final = 17
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a sink was asked to do. Choices are words of the table; the client has types for them.
+    """What a sink was asked to do.
 
     Attributes:
         topic: where all rows go; None takes the column ``topic``.
@@ -43,17 +51,17 @@ class SinkOptions:
     connection: ConnectionOptions
     topic: str | None
     send_timeout_ms: int
-    selector: str = "hash"
+    selector: Selector = Selector.HASH
     key_column: str = "key"
     sequence_column: str | None = None
     value_format: ValueFormat = ValueFormat.RAW
-    compression: str = "none"
+    compression: Compression = Compression.NONE
     compress_over_bytes: int = 4_096
     batch_bytes: int = 1024 * 1024
     buffer_bytes: int = 16 * 1024 * 1024
     idempotent: bool = True
-    on_replay_divergence: str = "fail"
-    on_queue_layout_change: str = "fail"
+    on_replay_divergence: OnDivergence = OnDivergence.FAIL
+    on_queue_layout_change: OnLayoutChange = OnLayoutChange.FAIL
     sink_id: str | None = None
     batch_id: int | None = None
 
@@ -98,8 +106,13 @@ def _ensure_identity(values: Mapping[str, Any], *, streaming: bool) -> None:
             raise OptionError(name, values[name], "idempotent=true with it, or neither id")
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
-    return lambda text: {word: word for word in words}[text.strip().lower()]
+def _choice(name: str, description: str, kinds: type[StrEnum], default: StrEnum) -> Option:
+    """An option whose words are those of a type."""
+    *others, last = (kind.value for kind in kinds)
+    words = f"{', '.join(others)} or {last}"
+    return Option(
+        name, description, words, lambda text: kinds(text.strip().lower()), default=default.value
+    )
 
 
 def _parse_batch_bytes(text: str) -> int:
@@ -132,14 +145,13 @@ SINK_OPTIONS: Final[Sequence[Option]] = (
         "a topic name (letters, digits, '_', '-', '%', '|'; at most 127 characters)",
         parse_topic,
     ),
-    Option(
+    _choice(
         "selector",
         "Which queue a row goes to. `hash`: as Java's SelectMessageQueueByHash. `consistent`: as "
         "the RocketMQ 5 proxy does for message groups. `queue`: the column `queue` (and `broker` "
         "where there are several). `roundrobin`: rows without keys, in no order.",
-        "hash, consistent, queue or roundrobin",
-        _one_of("hash", "consistent", "queue", "roundrobin"),
-        default="hash",
+        Selector,
+        Selector.HASH,
     ),
     Option(
         "keyColumn",
@@ -156,20 +168,18 @@ SINK_OPTIONS: Final[Sequence[Option]] = (
         "a column name",
         parse_words,
     ),
-    Option(
+    _choice(
         "valueFormat",
         "How `value` becomes a body: `raw` and `string` take it as it is; `json` and `msgpack` "
         "encode a struct.",
-        "raw, string, json or msgpack",
-        lambda text: ValueFormat(text.strip().lower()),
-        default="raw",
+        ValueFormat,
+        ValueFormat.RAW,
     ),
-    Option(
+    _choice(
         "compression",
         "Of large bodies. Java clients before 5.0 read zlib only.",
-        "none, zlib, lz4 or zstd",
-        _one_of("none", "zlib", "lz4", "zstd"),
-        default="none",
+        Compression,
+        Compression.NONE,
     ),
     Option(
         "compressOverBytes",
@@ -199,21 +209,20 @@ SINK_OPTIONS: Final[Sequence[Option]] = (
         parse_flag,
         default="true",
     ),
-    Option(
+    _choice(
         "onReplayDivergence",
         "What to do when a replayed batch has other rows, or another order, than what landed "
         "before: `fail`, or `resend` all of its rows.",
-        "fail or resend",
-        _one_of("fail", "resend"),
-        default="fail",
+        OnDivergence,
+        OnDivergence.FAIL,
     ),
-    Option(
+    _choice(
         "onQueueLayoutChange",
         "What to do when queues that keys were given to are gone for longer than `sendTimeout`: "
-        "`fail`, or `rehash`, which moves keys to other queues.",
-        "fail or rehash",
-        _one_of("fail", "rehash"),
-        default="fail",
+        "`fail`, or `rehash`, which moves keys to other queues. Queues that were added are used "
+        "with `rehash` only, from the next batch on.",
+        OnLayoutChange,
+        OnLayoutChange.FAIL,
     ),
     Option(
         "sinkId",

@@ -10,7 +10,6 @@ whole columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -22,15 +21,6 @@ _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 CONSISTENT_FACTOR: Final = 2_862_933_555_777_941_757
 CONSISTENT_SHIFT: Final = 33
 CONSISTENT_SCALE: Final = float(2**31)
-
-
-class Selector(StrEnum):
-    """How rows are given to queues."""
-
-    HASH = "hash"
-    CONSISTENT = "consistent"
-    QUEUE = "queue"
-    ROUND_ROBIN = "roundrobin"
 
 
 def java_string_hash(text: str) -> int:

@@ -10,6 +10,7 @@ import zlib
 from typing import Final
 
 from rmq_ordered.errors import RemoteProtocolError
+from rmq_ordered.model import Compression
 
 COMPRESSED_FLAG: Final = 0x1
 # Bits 8-10 of the system flag. Java writes 3 for zlib; 0 is what clients before 5.0 left there.
@@ -21,6 +22,13 @@ _ARROW_CODECS: Final = {1: "lz4", 2: "zstd"}
 ZLIB_FLAGS: Final = COMPRESSED_FLAG | 3 << _TYPE_SHIFT
 LZ4_FLAGS: Final = COMPRESSED_FLAG | 1 << _TYPE_SHIFT
 ZSTD_FLAGS: Final = COMPRESSED_FLAG | 2 << _TYPE_SHIFT
+# The bits of a message's system flag that say how its body is compressed.
+COMPRESSION_FLAGS: Final = {
+    Compression.NONE: 0,
+    Compression.ZLIB: ZLIB_FLAGS,
+    Compression.LZ4: LZ4_FLAGS,
+    Compression.ZSTD: ZSTD_FLAGS,
+}
 
 # 64 times RocketMQ's default message limit of 4 MiB: no honest body is larger, and an executor
 # survives it.

@@ -81,6 +81,17 @@ def test_a_task_that_is_tried_again_adds_only_what_is_missing(
     assert stored(broker) == list(range(20))
 
 
+def test_a_task_that_is_tried_again_waits_out_what_the_attempt_before_may_have_sent(
+    ledger: SinkLedger, client: Client
+) -> None:
+    began_ms = client.clock.monotonic_ms()
+    write(ledger, attempt(0), rows(12))
+    write(ledger, attempt(0, "run-2"), rows(12))
+    assert client.clock.monotonic_ms() == began_ms
+    write(ledger, attempt(0, is_first=False), rows(20))
+    assert client.clock.monotonic_ms() == began_ms + SETTINGS.wait_out_ms
+
+
 def test_a_committed_batch_that_is_replayed_is_recognised_from_its_first_row(
     ledger: SinkLedger, broker: BrokerDouble
 ) -> None:
@@ -201,7 +212,28 @@ def test_keys_move_when_that_was_asked_for_and_the_new_queues_are_pinned(
     moving = replace(SETTINGS, on_layout_change=OnLayoutChange.REHASH)
     write(ledger, attempt(1), rows(5, first=5), moving)
     assert "keys move" in caplog.text
-    assert cluster.name_server.kv[SPACE]["queues@invoices"] == '[["broker-a", 0]]'
+    assert cluster.name_server.kv[SPACE]["queues@invoices@1"] == '[["broker-a", 0]]'
+
+
+def test_new_queues_are_used_from_the_next_batch_on_when_that_was_asked_for(
+    ledger: SinkLedger, broker: BrokerDouble, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    moving = replace(SETTINGS, on_layout_change=OnLayoutChange.REHASH)
+    ledger.commit("run-1", 0, write(ledger, attempt(0), rows(5), moving))
+    broker.add_topic("invoices", 4)
+    client.routes.forget("invoices")
+    receipts = write(ledger, attempt(1), rows(50, first=5), moving)
+    assert {receipt.queue.queue_id for receipt in receipts} == {0, 1}
+    assert "keys move with the next batch" in caplog.text
+    # A replay of the batch goes where the batch went, and finds it.
+    replayed = write(ledger, attempt(1, "run-2"), rows(50, first=5), moving)
+    assert sum(receipt.duplicates for receipt in replayed) == 50
+    ledger.commit("run-2", 1, replayed)
+    receipts = write(ledger, attempt(2, "run-2"), rows(50, first=55), moving)
+    assert len({receipt.queue.queue_id for receipt in receipts}) > 2
+    again = write(ledger, attempt(2, "run-3"), rows(50, first=55), moving)
+    assert sum(receipt.duplicates for receipt in again) == 50
+    assert stored(broker) == list(range(105))
 
 
 def test_a_topic_that_never_was_there_is_told_at_once(

@@ -15,8 +15,7 @@ from rmq_ordered.errors import (
     RequestTimedOut,
     TopicNotFound,
 )
-from rmq_ordered.model import MessageQueue, OutgoingMessage
-from rmq_ordered.ordering.selector import Selector
+from rmq_ordered.model import MessageQueue, OutgoingMessage, Selector
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.testing import (

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from rmq_ordered.client.send_settings import Compression, SendSettings
+from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.errors import OptionError
 
 
@@ -29,8 +29,3 @@ def test_the_defaults_are_safe_and_can_be_shipped() -> None:
 def test_a_number_that_cannot_work_is_refused(field: str, value: int) -> None:
     with pytest.raises(OptionError, match=str(value)):
         SendSettings(**{field: value})  # type: ignore[arg-type]
-
-
-def test_compressions_have_the_flags_of_java() -> None:
-    flags = {kind.value: kind.sys_flag for kind in Compression}
-    assert flags == {"none": 0, "zlib": 0x301, "lz4": 0x101, "zstd": 0x201}

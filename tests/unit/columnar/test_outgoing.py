@@ -53,8 +53,8 @@ def test_large_strings_and_slices_are_taken_as_they_are() -> None:
     assert rows.bodies.to_pylist() == [b"1", b"2"]
     assert rows.properties.to_pylist() == [b"__SHARDINGKEY\x01a\x02", b"__SHARDINGKEY\x01b\x02"]
     assert (
-        rows.hashes.tolist()
-        == rows_from_columns(batch(value=[b"1", b"2"], key=["a", "b"])).hashes.tolist()
+        rows.hashes().tolist()
+        == rows_from_columns(batch(value=[b"1", b"2"], key=["a", "b"])).hashes().tolist()
     )
 
 
@@ -107,7 +107,8 @@ def test_messages_are_rows_with_the_same_hashes() -> None:
     ]
     columns = batch(value=[b"a", b"b"], key=["k", "k"], tags=["t", None])
     assert (
-        rows_from_messages(messages).hashes.tolist() == rows_from_columns(columns).hashes.tolist()
+        rows_from_messages(messages).hashes().tolist()
+        == rows_from_columns(columns).hashes().tolist()
     )
 
 
@@ -122,7 +123,7 @@ def test_rows_can_be_sliced() -> None:
     part = rows.slice(1, 3)
     assert part.bodies.to_pylist() == [b"\1", b"\2"]
     assert part.properties.to_pylist() == [b"n\x011\x02", b"n\x012\x02"]
-    assert part.hashes.tolist() == rows.hashes.tolist()[1:3]
+    assert part.hashes().tolist() == rows.hashes().tolist()[1:3]
 
 
 def test_the_first_rows_key_can_be_told() -> None:

@@ -25,7 +25,7 @@ def rows() -> OutgoingRows:
 
 def test_a_stamped_batch_is_what_the_plain_encoder_writes() -> None:
     identity = RecordIdentity.of("sink/1/2", QUEUE, "sink/1/2/")
-    digests = running_digests(rows().hashes, 9, 5)
+    digests = running_digests(rows().hashes(), 9, 5)
     expected = [
         OutgoingMessage(
             message.body,

@@ -5,6 +5,7 @@ import pytest
 
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.protocol.compression import (
+    COMPRESSION_FLAGS,
     LZ4_FLAGS,
     ZLIB_FLAGS,
     ZSTD_FLAGS,
@@ -79,3 +80,8 @@ def test_a_bomb_is_not_expanded_whole(sys_flag: int) -> None:
 def test_an_unknown_compression_type_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="unknown compression type 5"):
         expand_body(b"x", 0x501)
+
+
+def test_compressions_have_the_flags_of_java() -> None:
+    flags = {kind.value: flag for kind, flag in COMPRESSION_FLAGS.items()}
+    assert flags == {"none": 0, "zlib": 0x301, "lz4": 0x101, "zstd": 0x201}

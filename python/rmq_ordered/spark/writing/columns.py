@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from rmq_ordered.errors import LocalProtocolError, OptionError
+from rmq_ordered.model import Selector
 from rmq_ordered.options import SinkOptions, ValueFormat, parse_topic
 from rmq_ordered.spark.writing.values import encode_values, ensure_encodable
 
@@ -82,7 +83,7 @@ class SinkColumns:
             expected = f"only columns the sink knows: {known}; drop the others"
             raise OptionError("columns", ", ".join(sorted(unused)), expected)
         wanted = {"value", "key", "tags", "index_keys", "properties"}
-        if options.selector == "queue":
+        if options.selector is Selector.QUEUE:
             wanted |= {"queue", "broker"}
         if options.topic is None:
             wanted.add("topic")
@@ -132,9 +133,9 @@ def _named(kinds: dict[str, DataType], options: SinkOptions) -> dict[str, str]:
 
 def _ensure_needed(named: dict[str, str], kinds: dict[str, DataType], options: SinkOptions) -> None:
     needed = ["value"]
-    if options.selector in ("hash", "consistent"):
+    if options.selector in (Selector.HASH, Selector.CONSISTENT):
         needed.append("key")
-    if options.selector == "queue":
+    if options.selector is Selector.QUEUE:
         needed.append("queue")
     if options.topic is None:
         needed.append("topic")

@@ -7,6 +7,7 @@ from what they report (``docs/decisions/0008-a-sink-is-known-by-its-query.md``).
 
 from __future__ import annotations
 
+import base64
 import uuid
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +42,7 @@ class BatchIdentity:
         """Made once, on the driver."""
         if options.sink_id is not None and options.batch_id is not None:
             return cls(options.sink_id, options.batch_id, True)
-        return cls(f"write-{uuid.uuid4()}", 0, False)
+        return cls(f"w-{_short(uuid.uuid4())}", 0, False)
 
     def attempt(self) -> WriteAttempt:
         """This task's part; asked on an executor."""
@@ -61,8 +62,13 @@ def stream_attempt() -> WriteAttempt:
             f"expected Spark to tell the task its query and batch ({_QUERY}, {_BATCH}), found "
             f"{query!r} and {batch!r}; inside foreachBatch use df.write with sinkId and batchId"
         )
-    stream = SendStream(f"query-{query}", int(batch), context.partitionId())
+    stream = SendStream(f"q-{_short(uuid.UUID(query))}", int(batch), context.partitionId())
     return WriteAttempt(stream, context.getLocalProperty(_RUN), context.attemptNumber() == 0)
+
+
+def _short(number: uuid.UUID) -> str:
+    """Its bytes in base64: the name of a sink travels with, and is stored in, every message."""
+    return base64.urlsafe_b64encode(number.bytes).rstrip(b"=").decode()
 
 
 def _context() -> TaskContext:

@@ -13,16 +13,10 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import WriterCommitMessage
 
 from rmq_ordered.client.ledger import SinkLedger, WriteAttempt
-from rmq_ordered.client.send_settings import (
-    Compression,
-    OnDivergence,
-    OnLayoutChange,
-    SendSettings,
-)
+from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import QueueReceipt
 from rmq_ordered.options import SinkOptions
-from rmq_ordered.ordering.selector import Selector
 from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.writing.columns import SinkColumns
 from rmq_ordered.spark.writing.keys import KeySample, Sample
@@ -61,15 +55,15 @@ class SentMessage(WriterCommitMessage):
 def send_settings(options: SinkOptions) -> SendSettings:
     """The client's own words for the options."""
     return SendSettings(
-        selector=Selector(options.selector),
+        selector=options.selector,
         send_timeout_ms=options.send_timeout_ms,
         idempotent=options.idempotent,
         batch_bytes=options.batch_bytes,
         buffer_bytes=options.buffer_bytes,
-        compression=Compression(options.compression),
+        compression=options.compression,
         compress_over_bytes=options.compress_over_bytes,
-        on_divergence=OnDivergence(options.on_replay_divergence),
-        on_layout_change=OnLayoutChange(options.on_queue_layout_change),
+        on_divergence=options.on_replay_divergence,
+        on_layout_change=options.on_queue_layout_change,
     )
 
 

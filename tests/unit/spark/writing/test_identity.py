@@ -12,7 +12,11 @@ from rmq_ordered.model import SendStream
 from rmq_ordered.options import SinkOptions
 from rmq_ordered.spark.writing.identity import BatchIdentity, stream_attempt
 
-QUERY = {"sql.streaming.queryId": "1f3c-9", "streaming.sql.batchId": "17"}
+QUERY = {
+    "sql.streaming.queryId": "0f0e0d0c-0b0a-4908-8706-ff0403020100",
+    "streaming.sql.batchId": "17",
+}
+SINK = "q-Dw4NDAsKSQiHBv8EAwIBAA"
 InTask = Callable[..., None]
 
 
@@ -37,9 +41,9 @@ def options(**given: str) -> SinkOptions:
 
 def test_a_stream_is_known_by_its_query_and_batch(in_task: InTask) -> None:
     in_task({**QUERY, "spark.jobGroup.id": "run-1"})
-    assert stream_attempt() == WriteAttempt(SendStream("query-1f3c-9", 17, 4), "run-1", True)
+    assert stream_attempt() == WriteAttempt(SendStream(SINK, 17, 4), "run-1", True)
     in_task({**QUERY, "spark.jobGroup.id": "run-2"}, attempt=1)
-    assert stream_attempt() == WriteAttempt(SendStream("query-1f3c-9", 17, 4), "run-2", False)
+    assert stream_attempt() == WriteAttempt(SendStream(SINK, 17, 4), "run-2", False)
 
 
 def test_a_stream_without_a_run_can_still_be_told(in_task: InTask) -> None:

@@ -3,10 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from rmq_ordered.client import Compression, OnDivergence, OnLayoutChange
+from rmq_ordered.client import Compression, OnDivergence, OnLayoutChange, Selector
 from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.options import SinkOptions, ValueFormat
-from rmq_ordered.ordering.selector import Selector
 from rmq_ordered.spark.writing.columns import SinkColumns
 from rmq_ordered.spark.writing.task import in_sequence, send_settings
 
