@@ -11,9 +11,16 @@ from rmq_ordered.client import Client, FilterKind, OrderedProducer, PopConsumer,
 from rmq_ordered.errors import BrokerError, OptionError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.protocol.codes import ResponseCode
-from rmq_ordered.protocol.pops import PoppedMessage, pop_request
+from rmq_ordered.protocol.pops import (
+    PoppedMessage,
+    ack_request,
+    batch_ack_request,
+    change_invisible_request,
+    pop_request,
+)
 
 SOON_S = 60
+NO_MESSAGE = 208
 
 
 @pytest.fixture
@@ -224,6 +231,74 @@ def test_handles_that_mean_nothing_change_nothing(client: Client, topic: str, gr
     assert consumer.pop() == ()
 
 
+def test_handles_that_mean_nothing_change_nothing_together_either(
+    client: Client, topic: str, group: str
+) -> None:
+    OrderedProducer(client, topic).send("key", b"kept")
+    consumer = PopConsumer(client, group, topic, invisible_ms=3_000)
+    (popped,) = pop_all(consumer, 1)
+    forged = replace(popped, handle=replace(popped.handle, pop_time_ms=1))
+    beyond = replace(popped, handle=replace(popped.handle, queue_offset=99))
+    consumer.ack_all([forged, beyond])
+    PopConsumer(client, group + "-other", topic).ack_all([popped])
+    (back,) = pop_all(consumer, 1)
+    assert back.message.body == b"kept"
+    # Expired, and twice in one request.
+    consumer.ack_all([popped, back, back])
+    assert consumer.pop() == ()
+
+
+def test_a_batch_without_acks_is_refused(client: Client, topic: str, group: str) -> None:
+    (queue,) = client.routes.readable(topic)
+    request = batch_ack_request(group, topic, queue.broker_name, [])
+    answer = client.broker.start(queue, request, "no acks", 10_000).result()
+    assert answer.code == NO_MESSAGE
+
+
+def test_another_time_for_what_cannot_be_is_refused_and_changes_nothing(
+    client: Client, topic: str, group: str
+) -> None:
+    OrderedProducer(client, topic).send("key", b"kept")
+    consumer = PopConsumer(client, group, topic)
+    (popped,) = pop_all(consumer, 1)
+    (queue,) = client.routes.readable(topic)
+
+    def code(asked: str = topic, **strange: int) -> int:
+        handle = replace(popped.handle, **strange)
+        request = change_invisible_request(group, asked, handle, 1)
+        return client.broker.start(queue, request, "another time", 10_000).result().code
+
+    assert code("nowhere") == ResponseCode.TOPIC_NOT_EXIST
+    assert code(queue_id=7) == ResponseCode.MESSAGE_ILLEGAL
+    assert code(queue_id=-1) == ResponseCode.MESSAGE_ILLEGAL
+    assert code(queue_offset=99) == NO_MESSAGE
+    assert code(queue_offset=-1) == NO_MESSAGE
+    # Still out, under its old handle.
+    consumer.ack(popped)
+    assert consumer.pop() == ()
+
+
+@pytest.mark.parametrize("text", ["nonsense", "1 2 3", "a b c d e f g h"])
+def test_text_that_is_no_handle_is_refused_and_changes_nothing(
+    client: Client, topic: str, group: str, text: str
+) -> None:
+    OrderedProducer(client, topic).send("key", b"kept")
+    consumer = PopConsumer(client, group, topic, invisible_ms=3_000)
+    (popped,) = pop_all(consumer, 1)
+    (queue,) = client.routes.readable(topic)
+    for request in (
+        ack_request(group, topic, popped.handle),
+        change_invisible_request(group, topic, popped.handle, 60_000),
+    ):
+        fields = dict(request.ext_fields or {}) | {"extraInfo": text}
+        strange = replace(request, ext_fields=fields)
+        answer = client.broker.start(queue, strange, "no handle", 10_000).result()
+        assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER)
+    (back,) = pop_all(consumer, 1)
+    assert back.message.body == b"kept"
+    consumer.ack(back)
+
+
 def test_acks_that_cannot_be_are_refused(client: Client, topic: str, group: str) -> None:
     OrderedProducer(client, topic).send("key", b"kept")
     consumer = PopConsumer(client, group, topic)
@@ -231,11 +306,14 @@ def test_acks_that_cannot_be_are_refused(client: Client, topic: str, group: str)
     beyond = replace(popped, handle=replace(popped.handle, queue_offset=99))
     with pytest.raises(BrokerError) as no_message:
         consumer.ack(beyond)
-    assert no_message.value.code == 208
+    assert no_message.value.code == NO_MESSAGE
     strange = replace(popped, handle=replace(popped.handle, queue_id=7))
     with pytest.raises(BrokerError) as no_queue:
         consumer.ack(strange)
     assert no_queue.value.code == 13
+    with pytest.raises(BrokerError) as no_topic:
+        PopConsumer(client, group, "nowhere").ack(popped)
+    assert no_topic.value.code == ResponseCode.TOPIC_NOT_EXIST
     consumer.ack(popped)
 
 

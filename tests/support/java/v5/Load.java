@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -17,11 +16,16 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.RequestCode;
+import org.apache.rocketmq.remoting.protocol.ResponseCode;
 
 /**
  * Load for the benchmarks, made by Apache's client: {@code --mode batch} sends batches round the queues,
  * {@code ordered} sends one by one with the hash selector, {@code pull} reads everything with the lite pull
- * consumer, {@code pop} with the push consumer of a group that the broker has switched to POP. Prints how long the measured part took; warming up is not measured.
+ * consumer, {@code pop} with the push consumer of a group that the broker has switched to POP, until every
+ * acknowledgement is answered. Prints how long the measured part took; warming up is not measured.
  */
 public final class Load {
     private final Arguments arguments;
@@ -108,30 +112,48 @@ public final class Load {
     }
 
     private void pop() throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.required("group"));
+        CountDownLatch acknowledged = new CountDownLatch(count);
+        DefaultMQPushConsumer consumer =
+            new DefaultMQPushConsumer(arguments.required("group"), new AnsweredAcks(acknowledged));
         Consumers.configure(consumer, arguments);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         Dialect.letBrokerRebalance(consumer);
         consumer.setPopBatchNums(32);
         consumer.setConsumeMessageBatchMaxSize(32);
         consumer.subscribe(arguments.required("topic"), "*");
-        AtomicInteger seen = new AtomicInteger();
         AtomicLong begin = new AtomicLong();
-        CountDownLatch all = new CountDownLatch(1);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             // Each message is acknowledged by itself when this returns.
             if (begin.compareAndSet(0, System.nanoTime())) {
                 spentBefore = spent();
             }
-            if (seen.addAndGet(messages.size()) >= count) {
-                all.countDown();
-            }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        all.await();
+        acknowledged.await();
         report(begin.get());
         consumer.shutdown();
+    }
+
+    /** Counts the acknowledgements that the broker has answered with success: nobody else waits for them. */
+    private static final class AnsweredAcks implements RPCHook {
+        private final CountDownLatch left;
+
+        AnsweredAcks(CountDownLatch left) {
+            this.left = left;
+        }
+
+        @Override
+        public void doBeforeRequest(String address, RemotingCommand request) {
+        }
+
+        @Override
+        public void doAfterResponse(String address, RemotingCommand request, RemotingCommand response) {
+            boolean isAck = request.getCode() == RequestCode.ACK_MESSAGE;
+            if (isAck && response != null && response.getCode() == ResponseCode.SUCCESS) {
+                left.countDown();
+            }
+        }
     }
 
     private byte[] body() {

@@ -62,6 +62,7 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
   import ClientConnection._
 
   @volatile private var context: ChannelHandlerContext = _
+  @volatile private var outbox: Outbox = _
   @volatile private var socket: InetSocketAddress = _
   @volatile private var takesAnswers = true
   private val waiting = new util.ArrayDeque[() => Unit]()
@@ -76,10 +77,7 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
       // A channel without a way out says that it will never be writable; hence the second look.
       val hasNoRoom = channel.bytesBeforeWritable() > limits.maxUnsentBytes
       if (hasNoRoom && channel.isActive && takesAnswers) giveUp()
-      else {
-        // A failed write means the client is gone, which the events of the channel tell.
-        val _ = context.writeAndFlush(command)
-      }
+      else outbox.send(command)
     }
   }
 
@@ -112,11 +110,13 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
   }
 
   override def close(): Unit = {
-    val _ = context.close()
+    // What was answered before is on its way.
+    val _ = context.flush().close()
   }
 
   override def channelActive(ctx: ChannelHandlerContext): Unit = {
     context = ctx
+    outbox = new Outbox(ctx)
     ctx.channel().remoteAddress() match {
       case address: InetSocketAddress =>
         socket = address
@@ -128,7 +128,8 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
     }
   }
 
-  override def channelRead0(ctx: ChannelHandlerContext, command: RemotingCommand): Unit =
+  override def channelRead0(ctx: ChannelHandlerContext, command: RemotingCommand): Unit = {
+    outbox.readBegins()
     if (!command.isResponse) {
       val isAllowed = inFlight.begin(command)
       if (inFlight.isFull) updateReading()
@@ -136,6 +137,12 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
         if (isAllowed) listener.received(command, this) else listener.overloaded(command, this)
       }
     } else listener.received(command, this)
+  }
+
+  override def channelReadComplete(ctx: ChannelHandlerContext): Unit = {
+    outbox.readEnds()
+    val _ = ctx.fireChannelReadComplete()
+  }
 
   private def runOrWait(task: () => Unit): Unit =
     if (!takesAnswers || !context.channel().isActive) {
@@ -191,6 +198,8 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
         logger.debug("connection lost client={} problem={}", socket, lost.getMessage)
       case other => logger.warn("closing a connection after an error client={}", socket, other)
     }
+    // What came before the bytes that are no request has its answer.
+    outbox.readEnds()
     val _ = ctx.close()
   }
 

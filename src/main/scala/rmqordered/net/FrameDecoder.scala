@@ -40,9 +40,10 @@ final class FrameDecoder(maxFrameBytes: Int) extends ByteToMessageDecoder {
       if (in.readableBytes() >= 2 * FrameCodec.LengthBytes)
         FrameCodec.ensureHeaderWord(in.getInt(start + FrameCodec.LengthBytes), length)
       if (in.readableBytes() >= FrameCodec.LengthBytes + length) {
-        val frame = new Array[Byte](length)
-        in.skipBytes(FrameCodec.LengthBytes).readBytes(frame)
-        val _ = out.add(FrameCodec.decode(frame))
+        val word = in.skipBytes(FrameCodec.LengthBytes).readInt()
+        val _ = out.add(FrameCodec.decode(word, length) { part =>
+          val _ = in.readBytes(part)
+        })
       }
     }
 }

@@ -43,14 +43,31 @@ object FrameCodec {
   /** Decodes one frame, given without its length word. */
   def decode(frame: Array[Byte]): RemotingCommand = {
     if (frame.length < WordBytes) throw new ProtocolError("the frame has no header word")
-    val word = ByteBuffer.wrap(frame).getInt
+    val in = ByteBuffer.wrap(frame)
+    val word = in.getInt
     ensureHeaderWord(word, frame.length)
-    val headerLength = word & MaxHeaderLength
-    val bodyStart = WordBytes + headerLength
-    val body = Body(java.util.Arrays.copyOfRange(frame, bodyStart, frame.length))
+    decode(word, frame.length) { part =>
+      val _ = in.get(part)
+    }
+  }
+
+  /**
+   * Decodes one frame behind its checked header word; large bodies are copied once.
+   *
+   * @param length
+   *   what the frame's length word says
+   * @param fill
+   *   fills an array with the next bytes of the frame
+   */
+  def decode(word: Int, length: Int)(fill: Array[Byte] => Unit): RemotingCommand = {
+    val header = new Array[Byte](word & MaxHeaderLength)
+    fill(header)
+    val content = new Array[Byte](length - WordBytes - header.length)
+    fill(content)
+    val body = Body(content)
     if (word >>> 24 == SerializeType.Json.code.toInt)
-      JsonHeader.decode(frame, WordBytes, headerLength, body)
-    else BinaryHeader.decode(frame, WordBytes, headerLength, body)
+      JsonHeader.decode(header, 0, header.length, body)
+    else BinaryHeader.decode(header, 0, header.length, body)
   }
 
   def encodeHeader(command: RemotingCommand, serializeType: SerializeType): Array[Byte] =

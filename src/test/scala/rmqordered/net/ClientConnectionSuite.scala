@@ -5,9 +5,10 @@ import java.net.{InetSocketAddress, SocketAddress}
 import scala.collection.mutable
 
 import io.netty.channel.embedded.EmbeddedChannel
+import io.netty.handler.codec.DecoderException
 
 import rmqordered.handler.Connection
-import rmqordered.protocol.{Body, RemotingCommand, RequestCode}
+import rmqordered.protocol.{Body, ProtocolError, RemotingCommand, RequestCode}
 
 class ClientConnectionSuite extends munit.FunSuite {
 
@@ -32,8 +33,8 @@ class ClientConnectionSuite extends munit.FunSuite {
       Body(Array.emptyByteArray)
     )
 
-  private def connected(recorder: Recorder): EmbeddedChannel =
-    new EmbeddedChannel(new ClientConnection(recorder, ConnectionLimits(10, 10000, 100000))) {
+  private def connected(listener: ConnectionListener): EmbeddedChannel =
+    new EmbeddedChannel(new ClientConnection(listener, ConnectionLimits(10, 10000, 100000))) {
       override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
     }
 
@@ -55,5 +56,40 @@ class ClientConnectionSuite extends munit.FunSuite {
     channel.writeInbound(commit(1), commit(2))
     val _ = channel.close()
     assertEquals(recorder.events.toSeq, Seq("received 1", "received 2", "disconnected"))
+  }
+
+  /** Answers every request at once. */
+  private final class Answering extends ConnectionListener {
+    override def received(command: RemotingCommand, connection: Connection): Unit =
+      answer(command, connection)
+
+    override def overloaded(command: RemotingCommand, connection: Connection): Unit =
+      answer(command, connection)
+
+    override def disconnected(connection: Connection): Unit = ()
+
+    private def answer(command: RemotingCommand, connection: Connection): Unit =
+      connection.send(
+        RemotingCommand.response(command.opaque, 0, None, None, Body(Array.emptyByteArray))
+      )
+  }
+
+  private def sent(channel: EmbeddedChannel): Seq[Int] =
+    Iterator.continually(channel.readOutbound[RemotingCommand]()).takeWhile(_ != null).map(
+      _.opaque
+    ).toSeq
+
+  test("answers leave in the order of the requests that came together") {
+    val channel = connected(new Answering)
+    channel.writeInbound(commit(1), commit(2), commit(3))
+    assertEquals(sent(channel), Seq(1, 2, 3))
+  }
+
+  test("requests before bytes that are no request have their answers") {
+    val channel = connected(new Answering)
+    channel.pipeline().fireChannelRead(commit(1)).fireChannelRead(commit(2))
+    channel.pipeline().fireExceptionCaught(new DecoderException(new ProtocolError("no request")))
+    assertEquals(sent(channel), Seq(1, 2))
+    assert(!channel.isActive)
   }
 }
