@@ -1,17 +1,18 @@
 """A streaming query that does nothing with its rows, beside Apache's Java lite pull consumer.
 
-    python benchmarks/source.py [--messages 1500000] [--rounds 3] [--check]
+    python benchmarks/source.py [--messages 1000000] [--rounds 3] [--check]
     python benchmarks/source.py --only speed --broker embedded --body 100
 
 What is measured is the steady rate of a query that runs. Both sides read the same four queues of
-the same broker to their end, round by round in turns; of every read the first third is warming up
+the same broker to their end, round by round in turns; of every read the first half is warming up
 and not measured, on either side. The query (``local[*]``, default settings) owns its queues,
-commits for its group and writes to Spark's ``noop`` sink, in three batches of a third each; its
-rate is the rows of the second and third over ``triggerExecution`` of their progress: planning,
-tasks, Spark's logs and commits included, the start of Spark and of its Python processes left out.
-Java's rate is that of the consumer's ``poll`` loop after the first third of the messages. A query
-over the same topic runs first, unmeasured. The ratio is the median of the rounds' ratios, each of
-two reads that followed one another; the machine is shared, so only ratios mean anything.
+commits for its group and writes to Spark's ``noop`` sink, in two batches of a half each; its rate
+is the rows of the second over ``triggerExecution`` of its progress: planning, tasks, Spark's logs
+and commits included, the start of Spark and of its Python processes left out. Java's rate is that
+of the consumer's ``poll`` loop after the first half of the messages. Before all this some queries
+run unmeasured: Spark's JVM compiles for half a minute, on one core of two. The ratio is the median
+of the rounds' ratios, each of two reads that followed one another; the machine is shared, so only
+ratios mean anything.
 
 "Spark alone" is the same query over a source that yields ready Arrow batches of the same shape
 (``benchmarks/ready.py``): no broker, no decoding. It is what Spark leaves room for.
@@ -57,7 +58,8 @@ from rmq_ordered.spark.stream import OrderedStreamReader
 console = Console()
 GOAL = 2.0
 PLANNED_QUEUES = (4, 64, 1_024)
-BATCHES = 3
+BATCHES = 2
+WARM_UPS = 3
 PLANNINGS = 20
 HAND_OVERS = 5
 PARTS = ("speed", "hand-over", "planning")
@@ -153,16 +155,22 @@ def ready_rows(spark: SparkSession, filled: Filled, *, properties: bool) -> Data
 
 
 def run_java(filled: Filled, home: Path) -> float:
-    """Messages per second of the consumer after its first third."""
+    """Messages per second of the consumer after its first half."""
     count = filled.count
     arguments = {"topic": filled.topic, "group": unique_name("group"), "count": count}
     done = run_load(filled.server, "pull", home, warm_up=count // BATCHES, **arguments)
     return float(done["count"] / done["nanos"] * 1e9)
 
 
+def warm_up(spark: SparkSession, filled: Filled, home: Path) -> None:
+    """Until Spark's compiler has come to an end with the paths that are measured."""
+    for _ in range(WARM_UPS):
+        for properties in (False, True):
+            run_query(ordered_rows(spark, filled, properties=properties), filled, home)
+
+
 def compare(spark: SparkSession, filled: Filled, rounds: int, home: Path) -> Rounds:
     found = Rounds()
-    run_query(ordered_rows(spark, filled, properties=True), filled, home)
     for number in range(rounds):
         console.print(f"round {number + 1} of {rounds}: {filled.name}")
         found.rates[JAVA].append(run_java(filled, home))
@@ -313,6 +321,8 @@ def measure_speed(servers: list[Server], arguments: argparse.Namespace, home: Pa
         count = arguments.messages if body_bytes == BODIES[0] else arguments.messages * 2 // 5
         for server in servers:
             filled = fill(server, count, body_bytes, home)
+            if not results:
+                warm_up(spark, filled, home)
             results[filled.name] = compare(spark, filled, arguments.rounds, home)
     spark.stop()
     show(results)
@@ -322,7 +332,7 @@ def measure_speed(servers: list[Server], arguments: argparse.Namespace, home: Pa
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--messages", type=int, default=1_500_000)
+    parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true", help=f"fail below {GOAL}x")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part, not all")
