@@ -32,6 +32,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -292,10 +293,11 @@ def show_hand_over(servers: list[Server], home: Path) -> None:
     table.add_column("broker")
     for column in columns:
         table.add_column(column, justify="right")
-    for server in servers:
-        topic = fill(server, 4_000, BODIES[0], home).topic
-        stopped, killed = hand_over(server, topic)
-        stranger = hand_over_to_a_stranger(server, topic)
+    topics = [fill(server, 4_000, BODIES[0], home).topic for server in servers]
+    known = [hand_over(server, topic) for server, topic in zip(servers, topics, strict=True)]
+    with ThreadPoolExecutor() as pool:  # each waits for a minute
+        strangers = list(pool.map(hand_over_to_a_stranger, servers, topics))
+    for server, (stopped, killed), stranger in zip(servers, known, strangers, strict=True):
         table.add_row(server.name, f"{stopped:.0f}", f"{killed:.0f}", f"{stranger:,.0f}")
     console.print(table)
 
