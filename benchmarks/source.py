@@ -1,14 +1,24 @@
 """A streaming query that does nothing with its rows, beside Apache's Java lite pull consumer.
 
     python benchmarks/source.py [--messages 1000000] [--rounds 3] [--check]
+    python benchmarks/source.py --only speed --broker embedded --body 100
 
-Both read the same four queues of the same broker to their end, in turns, and the best of the rounds
-counts: the machine is shared, so only the ratios mean anything. The query owns its queues, commits
-for its group and writes to Spark's ``noop`` sink, in two batches; its rate is the rows of the
-second over the time of its whole trigger, planning, logs and commits included. The first, in which
-Spark starts its Python processes, is left out, as is the start of Java's consumer. Then hand-over,
-from the end of one run to the first row of the next, and planning alone: one look at all queues and
-one partition for each.
+What is measured is the steady rate of a query that runs. Both sides read the same four queues of
+the same broker to their end, round by round in turns; of every read the first half is warming up
+and not measured, on either side. The query (``local[*]``, default settings) owns its queues,
+commits for its group and writes to Spark's ``noop`` sink, in two batches of a half each; its rate
+is the rows of the second over ``triggerExecution`` of its progress: planning, tasks, Spark's logs
+and commits included, the start of Spark and of its Python processes left out. Java's rate is that
+of the consumer's ``poll`` loop after the first half of the messages. Before all this some queries
+run unmeasured: Spark's JVM compiles for half a minute, on one core of two. The ratio is the median
+of the rounds' ratios, each of two reads that followed one another; the machine is shared, so only
+ratios mean anything.
+
+"Spark alone" is the same query over a source that yields ready Arrow batches of the same shape
+(``benchmarks/ready.py``): no broker, no decoding. It is what Spark leaves room for.
+
+Then hand-over, from the end of one run to the first row of the next, and planning alone: one look
+at all queues and one partition for each.
 
 ``--check`` makes it an error when the query without properties is not twice as fast as Java.
 """
@@ -21,20 +31,26 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.broker import Server, embedded, rocketmq, run_load
-from benchmarks.client import BODIES, Filled, fill
-from pyspark.sql import SparkSession
+from benchmarks.client import BODIES, QUEUES, Filled, fill
+from benchmarks.ready import ReadySource
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from rich.console import Console
 from rich.table import Table
 from tests.support.brokers import unique_name
+from tests.support.paths import ROOT
 
 from rmq_ordered import Client
 from rmq_ordered.options import SourceOptions
@@ -44,30 +60,47 @@ console = Console()
 GOAL = 2.0
 PLANNED_QUEUES = (4, 64, 1_024)
 BATCHES = 2
+WARM_UPS = 3
 PLANNINGS = 20
 HAND_OVERS = 5
+PARTS = ("speed", "hand-over", "planning")
+BROKERS = {"rocketmq": rocketmq, "embedded": embedded}
 JAVA, PLAIN, WITH_PROPERTIES = "Java lite pull", "query", "query with properties"
+READY, READY_WITH_PROPERTIES = "Spark alone", "Spark alone with properties"
 
 
 @dataclass
-class Best:
-    """The best rate of every contestant, in messages per second."""
+class Rounds:
+    """The rates of every contestant, round by round, in messages per second."""
 
-    rates: dict[str, float] = field(default_factory=dict)
+    rates: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def note(self, name: str, rate: float) -> None:
-        """Keep it if it is better than before."""
-        self.rates[name] = max(rate, self.rates.get(name, 0.0))
+    def rate(self, name: str) -> float:
+        """The median."""
+        return statistics.median(self.rates[name])
 
     def ratio(self, name: str) -> float:
-        """How many times as fast as Java."""
-        return self.rates[name] / self.rates[JAVA]
+        """How many times as fast as Java in the same round: the median."""
+        return statistics.median(self._ratios(name))
+
+    def spread(self, name: str) -> str:
+        """The ratio, and the lowest and highest of the rounds."""
+        ratios = self._ratios(name)
+        return f"{self.ratio(name):.2f}x ({min(ratios):.2f}-{max(ratios):.2f})"
+
+    def _ratios(self, name: str) -> list[float]:
+        pairs = zip(self.rates[name], self.rates[JAVA], strict=True)
+        return [ours / java for ours, java in pairs]
 
 
 def start_spark() -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark's Python processes import ReadySource.
+    paths = [str(ROOT), str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.log.level": "ERROR",
@@ -75,61 +108,95 @@ def start_spark() -> SparkSession:
     builder = SparkSession.builder.master("local[*]").appName("benchmark")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    spark.dataSource.register(ReadySource)
+    return spark
 
 
-def run_query(spark: SparkSession, filled: Filled, home: Path, *, properties: bool) -> float:
-    """Rows per second of a query over everything there is."""
+def run_query(rows: DataFrame, filled: Filled, home: Path) -> float:
+    """Rows per second of all batches but the first."""
     query = (
-        spark.readStream.format("rmq-ordered")
-        .option("nameServer", filled.server.name_server)
-        .option("subscribe", filled.topic)
-        .option("group", unique_name("group"))
-        .option("includeProperties", str(properties).lower())
-        .option("requestTimeout", "15s")
-        .option("maxOffsetsPerTrigger", str(filled.count // BATCHES))
-        .load()
-        .writeStream.format("noop")
+        rows.writeStream.format("noop")
         .option("checkpointLocation", str(home / unique_name("checkpoint")))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
     batches = [one for one in query.recentProgress if one.numInputRows]
-    rows = sum(one.numInputRows for one in batches)
-    if rows != filled.count:
-        raise SystemExit(f"{filled.name}: expected {filled.count} rows, read {rows}")
+    read = sum(one.numInputRows for one in batches)
+    if read != filled.count or len(batches) != BATCHES:
+        raise SystemExit(f"{filled.name}: expected {filled.count} rows, read {read}")
     steady = batches[1:]
     seconds = sum(one.durationMs["triggerExecution"] for one in steady) / 1000
     return sum(one.numInputRows for one in steady) / seconds
 
 
-def compare(spark: SparkSession, filled: Filled, rounds: int, home: Path) -> Best:
-    best = Best()
-    run_query(spark, filled, home, properties=False)
+def ordered_rows(spark: SparkSession, filled: Filled, *, properties: bool) -> DataFrame:
+    options = {
+        "nameServer": filled.server.name_server,
+        "subscribe": filled.topic,
+        "group": unique_name("group"),
+        "includeProperties": str(properties).lower(),
+        "requestTimeout": "15s",
+        # Rounded up: the queues share the limit, and a rest would be a batch of its own.
+        "maxOffsetsPerTrigger": str(-(-filled.count // BATCHES) + QUEUES),
+    }
+    return spark.readStream.format("rmq-ordered").options(**options).load()
+
+
+def ready_rows(spark: SparkSession, filled: Filled, *, properties: bool) -> DataFrame:
+    options: dict[str, Any] = {
+        "queues": QUEUES,
+        "batches": BATCHES,
+        "rowsPerBatch": filled.count // BATCHES,
+        "bodyBytes": filled.body_bytes,
+        "includeProperties": str(properties).lower(),
+    }
+    return spark.readStream.format("ready").options(**options).load()
+
+
+def run_java(filled: Filled, home: Path) -> float:
+    """Messages per second of the consumer after its first half."""
+    count = filled.count
+    arguments = {"topic": filled.topic, "group": unique_name("group"), "count": count}
+    done = run_load(filled.server, "pull", home, warm_up=count // BATCHES, **arguments)
+    return float(done["count"] / done["nanos"] * 1e9)
+
+
+def warm_up(spark: SparkSession, filled: Filled, home: Path) -> None:
+    """Until Spark's compiler has come to an end with the paths that are measured."""
+    for _ in range(WARM_UPS):
+        for properties in (False, True):
+            run_query(ordered_rows(spark, filled, properties=properties), filled, home)
+
+
+def compare(spark: SparkSession, filled: Filled, rounds: int, home: Path) -> Rounds:
+    found = Rounds()
     for number in range(rounds):
         console.print(f"round {number + 1} of {rounds}: {filled.name}")
-        arguments = {"topic": filled.topic, "group": unique_name("group"), "count": filled.count}
-        done = run_load(filled.server, "pull", home, **arguments)
-        best.note(JAVA, done["count"] / done["nanos"] * 1e9)
-        best.note(PLAIN, run_query(spark, filled, home, properties=False))
-        best.note(WITH_PROPERTIES, run_query(spark, filled, home, properties=True))
-    return best
+        found.rates[JAVA].append(run_java(filled, home))
+        for name, properties in ((PLAIN, False), (WITH_PROPERTIES, True)):
+            rows = ordered_rows(spark, filled, properties=properties)
+            found.rates[name].append(run_query(rows, filled, home))
+    for name, properties in ((READY, False), (READY_WITH_PROPERTIES, True)):
+        for _ in range(rounds):
+            rows = ready_rows(spark, filled, properties=properties)
+            found.rates[name].append(run_query(rows, filled, home))
+    return found
 
 
-def show(results: dict[str, Best]) -> None:
-    table = Table(title="Four queues, read to their end: messages/s")
+def show(results: dict[str, Rounds]) -> None:
+    table = Table(title="Four queues, steady: messages/s, medians; ratios with their spread")
     table.add_column("broker, body")
-    for column in (JAVA, PLAIN, "ratio", WITH_PROPERTIES, "ratio"):
+    columns = (JAVA, PLAIN, "ratio", WITH_PROPERTIES, "ratio", READY, READY_WITH_PROPERTIES)
+    for column in columns:
         table.add_column(column, justify="right")
-    for name, best in results.items():
+    for name, found in results.items():
+        rates = {one: f"{found.rate(one):,.0f}" for one in found.rates}
         table.add_row(
-            name,
-            f"{best.rates[JAVA]:,.0f}",
-            f"{best.rates[PLAIN]:,.0f}",
-            f"{best.ratio(PLAIN):.2f}x",
-            f"{best.rates[WITH_PROPERTIES]:,.0f}",
-            f"{best.ratio(WITH_PROPERTIES):.2f}x",
+            *(name, rates[JAVA], rates[PLAIN], found.spread(PLAIN)),
+            *(rates[WITH_PROPERTIES], found.spread(WITH_PROPERTIES)),
+            *(rates[READY], rates[READY_WITH_PROPERTIES]),
         )
     console.print(table)
 
@@ -186,39 +253,56 @@ def first_row_ms(options: SourceOptions) -> float:
         reader.stop()
 
 
-def hand_over(filled: Filled) -> tuple[float, float]:
+def hand_over(server: Server, topic: str) -> tuple[float, float]:
     """Milliseconds to the first row after a clean stop, and after a kill of the same instance."""
-    context = get_context("spawn")
     stopped: list[float] = []
     killed: list[float] = []
     for _ in range(HAND_OVERS):
-        group = unique_name("group")
-        options = options_of(filled.server, filled.topic, group=group, instanceId="bench")
+        options = options_of(server, topic, group=unique_name("group"), instanceId="bench")
         predecessor = OrderedStreamReader(options)
         predecessor.initialOffset()
         predecessor.stop()
         stopped.append(first_row_ms(options))
-        owned = context.Event()
-        process = context.Process(target=own_for_ever, args=(options, owned))
-        process.start()
-        owned.wait(60)
-        process.kill()
-        process.join()
+        own_and_die(options)
         killed.append(first_row_ms(options))
     return statistics.median(stopped), statistics.median(killed)
 
 
-def show_hand_over(filled: list[Filled]) -> None:
+def hand_over_to_a_stranger(server: Server, topic: str) -> float:
+    """Milliseconds to the first row after a kill, for a run that does not know the dead one."""
+    options = options_of(server, topic, group=unique_name("group"))
+    own_and_die(options)
+    return first_row_ms(options)
+
+
+def own_and_die(options: SourceOptions) -> None:
+    """A run that owns every queue is killed with SIGKILL."""
+    context = get_context("spawn")
+    owned = context.Event()
+    process = context.Process(target=own_for_ever, args=(options, owned))
+    process.start()
+    if not owned.wait(60):
+        raise SystemExit("the run that was to be killed owned nothing after 60 s")
+    process.kill()
+    process.join()
+
+
+def show_hand_over(servers: list[Server], home: Path) -> None:
     table = Table(title="Hand-over: ms until the next run's first row, the start of Spark left out")
-    for column in ("broker", "after a stop", "after kill -9, same instanceId"):
-        table.add_column(column, justify="right" if column != "broker" else "left")
-    for one in filled:
-        stopped, killed = hand_over(one)
-        table.add_row(one.server.name, f"{stopped:.0f}", f"{killed:.0f}")
+    columns = ("after a stop", "after kill -9, same instanceId", "after kill -9, no instanceId")
+    table.add_column("broker")
+    for column in columns:
+        table.add_column(column, justify="right")
+    topics = [fill(server, 4_000, BODIES[0], home).topic for server in servers]
+    known = [hand_over(server, topic) for server, topic in zip(servers, topics, strict=True)]
+    with ThreadPoolExecutor() as pool:  # each waits for a minute
+        strangers = list(pool.map(hand_over_to_a_stranger, servers, topics))
+    for server, (stopped, killed), stranger in zip(servers, known, strangers, strict=True):
+        table.add_row(server.name, f"{stopped:.0f}", f"{killed:.0f}", f"{stranger:,.0f}")
     console.print(table)
 
 
-def show_planning(servers: tuple[Server, ...]) -> None:
+def show_planning(servers: list[Server]) -> None:
     table = Table(title="Planning a batch, in ms")
     table.add_column("broker")
     table.add_column("queues", justify="right")
@@ -231,34 +315,46 @@ def show_planning(servers: tuple[Server, ...]) -> None:
     console.print(table)
 
 
+def measure_speed(servers: list[Server], arguments: argparse.Namespace, home: Path) -> None:
+    results: dict[str, Rounds] = {}
+    spark = start_spark()
+    for body_bytes in arguments.body or BODIES:
+        # Fewer kilobytes: about as many bytes, and in reach of the page cache.
+        count = arguments.messages if body_bytes == BODIES[0] else arguments.messages * 2 // 5
+        for server in servers:
+            filled = fill(server, count, body_bytes, home)
+            if not results:
+                warm_up(spark, filled, home)
+            results[filled.name] = compare(spark, filled, arguments.rounds, home)
+    spark.stop()
+    show(results)
+    if arguments.check and any(found.ratio(PLAIN) < GOAL for found in results.values()):
+        raise SystemExit(f"a ratio is below {GOAL}x")
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true", help=f"fail below {GOAL}x")
+    parser.add_argument("--only", choices=PARTS, action="append", help="a part, not all")
+    parser.add_argument("--broker", choices=BROKERS, action="append", help="one, not both")
+    parser.add_argument("--body", type=int, choices=BODIES, action="append", help="one, not both")
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = parse_arguments()
-    results: dict[str, Best] = {}
-    topics: dict[str, Filled] = {}
-    with tempfile.TemporaryDirectory() as folder, rocketmq() as theirs, embedded() as ours:
-        home, servers = Path(folder), (theirs, ours)
-        spark = start_spark()
-        for body_bytes in BODIES:
-            # A fifth of them in kilobytes: as many bytes, and in reach of the page cache.
-            count = arguments.messages if body_bytes == BODIES[0] else arguments.messages // 5
-            for server in servers:
-                filled = fill(server, count, body_bytes, home)
-                results[filled.name] = compare(spark, filled, arguments.rounds, home)
-                topics[server.name] = filled
-        spark.stop()
-        show(results)
-        show_hand_over(list(topics.values()))
-        show_planning(servers)
-    if arguments.check and any(best.ratio(PLAIN) < GOAL for best in results.values()):
-        raise SystemExit(f"a ratio is below {GOAL}x")
+    parts = arguments.only or PARTS
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
+        names = arguments.broker or BROKERS
+        servers = [running.enter_context(BROKERS[name]()) for name in names]
+        if "hand-over" in parts:
+            show_hand_over(servers, Path(folder))
+        if "planning" in parts:
+            show_planning(servers)
+        if "speed" in parts:
+            measure_speed(servers, arguments, Path(folder))
 
 
 if __name__ == "__main__":

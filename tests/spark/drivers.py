@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 from tests.support.paths import ROOT
 from tests.support.processes import end, family, start_tethered, tail
 from tests.support.waiting import wait_until
+
+from rmq_ordered.client import Client
+from rmq_ordered.model import MessageQueue
 
 JOB = ROOT / "tests" / "support" / "driver_job.py"
 # A driver that competes for two cores with other tests takes its time.
@@ -121,3 +125,25 @@ class Driver:
 
     def _has_ended(self) -> bool:
         return self.process.poll() is not None
+
+
+def committed(client: Client, topic: str, group: str) -> dict[MessageQueue, int]:
+    """Where the group stands in every queue; 0 where it never was."""
+    found = client.broker.committed_offsets(group, client.routes.readable(topic))
+    return {queue: value or 0 for queue, value in found.items()}
+
+
+def assert_whole_and_in_order(rows: list[tuple[object, ...]], total: int) -> None:
+    """First sight of every row: offsets from 0 without a gap, keys in sequence."""
+    seen: set[tuple[object, object, object]] = set()
+    offsets: dict[object, int] = defaultdict(int)
+    sequences: dict[object, int] = defaultdict(int)
+    for broker, queue, offset, key, value in rows:
+        if (broker, queue, offset) in seen:
+            continue
+        seen.add((broker, queue, offset))
+        assert offset == offsets[broker, queue]
+        assert int(str(value)) == sequences[key]
+        offsets[broker, queue] += 1
+        sequences[key] += 1
+    assert len(seen) == total

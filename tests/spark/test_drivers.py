@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.spark.drivers import Driver
+from tests.spark.drivers import Driver, assert_whole_and_in_order, committed
 from tests.spark.harness import produce
 from tests.support.brokers import unique_name
 from tests.support.waiting import wait_until
@@ -52,12 +52,6 @@ def options(impatient_broker: EmbeddedBroker, topic: str) -> dict[str, str]:
     }
 
 
-def committed(client: Client, topic: str) -> dict[MessageQueue, int]:
-    queues = client.routes.readable(topic)
-    found = {q: client.broker.committed_offset(f"{topic}-group", q) for q in queues}
-    return {queue: value or 0 for queue, value in found.items()}
-
-
 def assert_one_owner_at_a_time(events: tuple[OwnershipEvent, ...]) -> None:
     """In the broker's own log every queue passes from owner to owner, epochs only rising."""
     by_queue: dict[MessageQueue, list[OwnershipEvent]] = defaultdict(list)
@@ -70,22 +64,6 @@ def assert_one_owner_at_a_time(events: tuple[OwnershipEvent, ...]) -> None:
             assert after.epoch >= before.epoch
             if after.owner is not None and before.owner is not None:
                 assert after.epoch > before.epoch
-
-
-def assert_whole_and_in_order(rows: list[tuple[object, ...]], total: int) -> None:
-    """First sight of every row: offsets from 0 without a gap, keys in sequence."""
-    seen: set[tuple[object, object, object]] = set()
-    offsets: dict[object, int] = defaultdict(int)
-    sequences: dict[object, int] = defaultdict(int)
-    for broker, queue, offset, key, value in rows:
-        if (broker, queue, offset) in seen:
-            continue
-        seen.add((broker, queue, offset))
-        assert offset == offsets[broker, queue]
-        assert int(str(value)) == sequences[key]
-        offsets[broker, queue] += 1
-        sequences[key] += 1
-    assert len(seen) == total
 
 
 def test_a_killed_driver_is_replaced_at_once_and_a_sleeping_one_does_no_harm(
@@ -101,19 +79,27 @@ def test_a_killed_driver_is_replaced_at_once_and_a_sleeping_one_does_no_harm(
     with Driver(named, checkpoint, tmp_path / "second") as second:
         second.wait_for_rows(40)
         # The dead one's leases had not ended: the new run of the same instance took them over.
-        wait_until(lambda: sum(committed(client, topic).values()) == total, "committed", 60)
+        wait_until(
+            lambda: sum(committed(client, topic, options["group"]).values()) == total,
+            "committed",
+            60,
+        )
         second.send(signal.SIGSTOP)
         total += produce(client, topic, keys=10, sequences=range(9, 12))
         # Somebody else, with a checkpoint of its own: begins where the group stands.
         with Driver(options, tmp_path / "other", tmp_path / "third") as third:
             third.wait_for_rows(30)
-            wait_until(lambda: sum(committed(client, topic).values()) == total, "committed", 60)
-            before = committed(client, topic)
+            wait_until(
+                lambda: sum(committed(client, topic, options["group"]).values()) == total,
+                "committed",
+                60,
+            )
+            before = committed(client, topic, options["group"])
             second.send(signal.SIGCONT)
             assert second.wait_for_end() == 3
             assert third.process.poll() is None
             assert "QueueLeaseLost" in str(second.failure)
-            assert committed(client, topic) == before
+            assert committed(client, topic, options["group"]) == before
     assert_whole_and_in_order(first.rows + second.rows + third.rows, total)
     _, events = client.broker.leases(group=f"{topic}-group")
     assert_one_owner_at_a_time(events)

@@ -90,6 +90,12 @@ def test_poison_fails_the_query_by_default_and_is_named(
     assert "not JSON" in text
     # A query that fails gives its queues back as one that is stopped.
     wait_until(lambda: owners(client, group, topic) == {True}, "the queues are free", 20)
+    # The checkpoint is whole: the batch is planned and not finished, and another policy reads it.
+    assert list((tmp_path / "cp" / "commits").glob("[0-9]*")) == []
+    collected = collect_available(source.stream(onDecodeError="null", **SCHEMA), tmp_path / "cp")
+    reasons = {row.offset: row._error for row in collected.rows if row._error is not None}
+    assert len(collected.rows) == COUNT
+    assert ["not JSON" in reason for reason in reasons.values()] == [True]
 
 
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)

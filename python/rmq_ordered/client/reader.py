@@ -56,14 +56,16 @@ SQL92_EXPRESSION: Final = FilterKind.SQL92.value
 # asked for.
 _STOCK_PULL: Final = PullLimits(32, 256 * 1024)
 _WIDE_PULL: Final = PullLimits(4_096, 2 * 1024 * 1024)
-_STOCK_DEPTH: Final = 64
-_WIDE_DEPTH: Final = 2
+# What is in flight becomes the next chunk: nothing is asked for while one is decoded and handed on,
+# and the broker should not stand idle meanwhile.
+_STOCK_DEPTH: Final = 256
+_WIDE_DEPTH: Final = 4
 # What the answers in flight may hold together, judged by the last one. Two are always in flight.
 _IN_FLIGHT_BYTES: Final = 8 * 1024 * 1024
 _LEAST_DEPTH: Final = 2
-# Raw bytes decoded at once: large enough to amortise numpy's calls, small enough to stay in cache
-# and memory.
-_CHUNK_BYTES: Final = 2 * 1024 * 1024
+# Raw bytes decoded at once: large enough to amortise numpy's calls also where messages are of a
+# kilobyte, small enough for memory.
+_CHUNK_BYTES: Final = 6 * 1024 * 1024
 _CHUNK_OFFSETS: Final = 8_192
 # Smaller batches (large bodies, few matches) are joined, up to so much memory.
 _MIN_ROWS: Final = 1_000

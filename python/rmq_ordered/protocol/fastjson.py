@@ -13,11 +13,15 @@ from typing import Any, Final
 
 from rmq_ordered.errors import RemoteProtocolError
 
-_STRINGS: Final = json.JSONDecoder()
+_STRICT: Final = json.JSONDecoder()
 _SPACES: Final = (" ", "\t", "\r", "\n")
 _SCALAR: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 # Deeper than anything RocketMQ sends; keeps hostile input from exhausting the stack.
 _MAX_DEPTH: Final = 32
+# An object with an ordinary first key is most likely ordinary altogether. Guessing wrong costs a
+# look at everything before it, so it is given up where it does not pay.
+_ORDINARY: Final = re.compile(r'\{\s*"')
+_MAX_WRONG_GUESSES: Final = 32
 
 
 def loads(data: bytes) -> Any:
@@ -38,6 +42,7 @@ class _Dialect:
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0
+        self._guesses = _MAX_WRONG_GUESSES
 
     def document(self) -> Any:
         value = self._value(0)
@@ -52,13 +57,24 @@ class _Dialect:
         self._skip_space()
         match self._text[self._position : self._position + 1]:
             case "{":
-                return self._object(depth)
+                return self._ordinary() or self._object(depth)
             case "[":
                 return self._array(depth)
             case '"':
                 return self._string()
             case _:
                 return self._scalar()
+
+    def _ordinary(self) -> dict[str, Any] | None:
+        """An object of strict JSON, read in one go; None where there is none, or an empty one."""
+        if not self._guesses or not _ORDINARY.match(self._text, self._position):
+            return None
+        try:
+            value, self._position = _STRICT.raw_decode(self._text, self._position)
+        except (ValueError, RecursionError):
+            self._guesses -= 1
+            return None
+        return dict(value)
 
     def _object(self, depth: int) -> dict[str, Any]:
         self._position += 1
@@ -87,7 +103,7 @@ class _Dialect:
 
     def _string(self) -> str:
         try:
-            value, self._position = _STRINGS.raw_decode(self._text, self._position)
+            value, self._position = _STRICT.raw_decode(self._text, self._position)
         except ValueError as error:
             raise self._error("a string") from error
         return str(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from rmq_ordered.client.instances import InstanceRun
@@ -238,21 +238,12 @@ class SourceRun:
         retry_until(self.client.clock, deadline_ms, attempt)
 
     def _partition(self, queue_range: QueueRange) -> QueuePartition:
-        queue = queue_range.queue
-        expression, kind = self._filter()
-        plan = ReadPlan(
-            queue_range,
-            self.group,
-            None,
-            self.client.routes.features(queue.topic),
-            expression,
-            kind,
-        )
-        lease = self._lease_of(queue)
-        if lease is None:
+        queue, lease = queue_range.queue, self._lease_of(queue_range.queue)
+        features = self.client.routes.features(queue.topic)
+        plan = ReadPlan(queue_range, self.group, lease, features, *self._filter())
+        if lease is None or lease.epoch is not None:
             return QueuePartition(plan)
-        witness = Witness(lease, self._expected[queue]) if lease.epoch is None else None
-        return QueuePartition(replace(plan, lease=lease), witness)
+        return QueuePartition(plan, Witness(lease, self._expected[queue]))
 
     def _lease_of(self, queue: MessageQueue) -> QueueLease | None:
         """The right to read a queue; raises QueueLeaseLost where one is needed and not held."""

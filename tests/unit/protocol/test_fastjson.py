@@ -46,6 +46,18 @@ def test_every_kind_of_value_may_stand_behind_an_odd_key() -> None:
     }
 
 
+def test_odd_keys_are_found_however_deep_in_ordinary_objects_they_lie() -> None:
+    text = b'{0:{"a":{1:2},"b":[{"c":{{"d":3}:4}}]}}'
+    assert fastjson.loads(text) == {"0": {"a": {"1": 2}, "b": [{"c": {'{"d":3}': 4}}]}}
+
+
+def test_objects_that_only_look_ordinary_are_read_however_many_there_are() -> None:
+    count = 1_000
+    text = ",".join(f'{{"a":{{{number}:1}}}}' for number in range(count))
+    expected = [{"a": {str(number): 1}} for number in range(count)]
+    assert fastjson.loads(f"[{text}]".encode()) == expected
+
+
 def test_space_is_allowed_between_all_tokens() -> None:
     assert fastjson.loads(b" { 0 : [ 1 , { } ] \t} \r\n") == {"0": [1, {}]}
 

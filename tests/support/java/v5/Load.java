@@ -24,8 +24,9 @@ import org.apache.rocketmq.remoting.protocol.ResponseCode;
 /**
  * Load for the benchmarks, made by Apache's client: {@code --mode batch} sends batches round the queues,
  * {@code ordered} sends one by one with the hash selector, {@code pull} reads everything with the lite pull
- * consumer, {@code pop} with the push consumer of a group that the broker has switched to POP, until every
- * acknowledgement is answered. Prints how long the measured part took; warming up is not measured.
+ * consumer (measured after the first {@code --warm-up} messages), {@code pop} with the push consumer of a group that
+ * the broker has switched to POP, until every acknowledgement is answered. Prints how long the measured part took;
+ * warming up is not measured.
  */
 public final class Load {
     private final Arguments arguments;
@@ -97,17 +98,21 @@ public final class Load {
         consumer.setPullBatchSize(32);
         consumer.subscribe(arguments.required("topic"), "*");
         consumer.start();
+        long warmUp = arguments.number("warm-up", 0);
         long begin = 0;
-        for (int seen = 0; seen < count; ) {
+        int seen = 0;
+        int seenBefore = 0;
+        while (seen < count) {
             List<MessageExt> messages = consumer.poll(1000);
-            // Finding the route and balancing the queues is not what is measured.
-            if (begin == 0 && !messages.isEmpty()) {
+            // Finding the route, balancing the queues and warming up is not what is measured.
+            if (begin == 0 && !messages.isEmpty() && seen >= warmUp) {
                 begin = System.nanoTime();
                 spentBefore = spent();
+                seenBefore = seen;
             }
             seen += messages.size();
         }
-        report(begin);
+        report(begin, count - seenBefore);
         consumer.shutdown();
     }
 
@@ -165,8 +170,12 @@ public final class Load {
     }
 
     private void report(long begin) {
+        report(begin, count);
+    }
+
+    private void report(long begin, int measured) {
         Map<String, Object> done = Lines.event("done");
-        done.put("count", count);
+        done.put("count", measured);
         done.put("nanos", System.nanoTime() - begin);
         done.put("cpuNanos", spent().minus(spentBefore).toNanos());
         Lines.print(done);

@@ -1,0 +1,178 @@
+"""Spark on brokers with TLS and access control: who is let in, and where secrets never show up."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.drivers import ALL_AT_ONCE, LOCAL, Driver
+from tests.spark.harness import Source, collect_available, failure_of, start_collecting
+from tests.support.brokers import unique_name
+from tests.support.jvm import SMALL_JVM
+from tests.support.maven import ToolUnavailable
+from tests.support.missing import give_up
+from tests.support.secured import (
+    ADMIN,
+    READER,
+    TOPIC,
+    Secured,
+    secured_embedded,
+    secured_rocketmq,
+)
+from tests.support.waiting import wait_until
+
+from rmq_ordered.client import OrderedProducer
+from rmq_ordered.protocol.acl import Credentials
+
+FORBIDDEN = "forbidden"
+SMALL_HEAP = (*SMALL_JVM, "-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m")
+# A permission may come back, so the sink asks for half a minute by default.
+HASTY = {"sendTimeout": "2s"}
+OptionsOf = Callable[[Credentials], dict[str, str]]
+
+
+@pytest.fixture(scope="module", params=["embedded", "rocketmq"])
+def secured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Secured]:
+    folder = tmp_path_factory.mktemp("secured")
+    if request.param == "embedded":
+        yield from secured_embedded(folder)
+        return
+    try:
+        yield from secured_rocketmq(folder, SMALL_HEAP)
+    except ToolUnavailable as missing:
+        give_up(missing)
+
+
+@pytest.fixture
+def options_of(secured: Secured, tmp_path: Path) -> OptionsOf:
+    """What a user of a secured cluster sets; the secret key lies in a file."""
+
+    def make(credentials: Credentials) -> dict[str, str]:
+        secret = tmp_path / f"{unique_name('secret')}.txt"
+        secret.write_text(f"{credentials.secret_key}\n")
+        return {
+            "nameServer": secured.name_server,
+            "requestTimeout": "15s",
+            "accessKey": credentials.access_key,
+            "secretKey": f"file:{secret}",
+            "tls": "true",
+            "tlsCaFile": str(secured.tls.ca_file),
+            "tlsCertificateFile": str(secured.tls.certificate_file),
+            "tlsKeyFile": str(secured.tls.key_file),
+        }
+
+    return make
+
+
+def orders(spark: SparkSession, numbers: range) -> DataFrame:
+    rows = [("order-1", str(number)) for number in numbers]
+    return spark.createDataFrame(rows, "key string, value string").coalesce(1)
+
+
+def send(rows: DataFrame, options: dict[str, str]) -> None:
+    rows.write.format("rmq-ordered").options(**options, topic=TOPIC).mode("append").save()
+
+
+def stored(secured: Secured) -> int:
+    with secured.client() as admin:
+        return sum(span.maximum for span in admin.broker.topic_stats(TOPIC).values())
+
+
+def test_who_may_write_writes_and_who_may_read_reads(
+    secured: Secured, spark: SparkSession, options_of: OptionsOf, tmp_path: Path
+) -> None:
+    before = stored(secured)
+    send(orders(spark, range(20)), options_of(ADMIN))
+    wait_until(lambda: stored(secured) == before + 20, "all is visible", 20)
+    group = unique_name("group")
+    reader = Source(spark, options_of(READER) | {"subscribe": TOPIC, "group": group})
+    rows = collect_available(reader.stream(), tmp_path / "cp").rows
+    assert [row.value.decode() for row in rows][-20:] == [str(number) for number in range(20)]
+    assert len(rows) == before + 20
+    with secured.client() as admin:
+        queues = admin.routes.readable(TOPIC)
+        found = admin.broker.committed_offsets(group, queues)
+    assert sum(offset or 0 for offset in found.values()) == before + 20
+
+
+def test_a_wrong_secret_is_refused_with_a_sentence_that_does_not_show_it(
+    secured: Secured, spark: SparkSession, options_of: OptionsOf, tmp_path: Path
+) -> None:
+    wrong = options_of(replace(READER, secret_key="a-wrong-secret"))
+    reader = Source(spark, wrong | {"subscribe": TOPIC, "group": unique_name("group")})
+    query, collected = start_collecting(reader.stream(), tmp_path / "cp")
+    text = failure_of(query)
+    assert "AccessDenied" in text
+    assert "check the access key" in text
+    assert "a-wrong-secret" not in text
+    assert collected.rows == []
+    before = stored(secured)
+    with pytest.raises(PySparkException, match=r"(?s)AccessDenied.*check the access key") as raised:
+        send(orders(spark, range(1)), wrong | HASTY)
+    assert "a-wrong-secret" not in str(raised.value)
+    assert stored(secured) == before
+
+
+def test_a_user_is_refused_what_it_was_not_allowed(
+    secured: Secured, spark: SparkSession, options_of: OptionsOf, tmp_path: Path
+) -> None:
+    with secured.client() as admin:
+        admin.broker.create_topic(FORBIDDEN, 1)
+        wait_until(lambda: FORBIDDEN in admin.routes.topics(), "the topic is there", 20)
+        OrderedProducer(admin, FORBIDDEN).send("k", b"not for everyone")
+    options = options_of(READER)
+    reader = Source(spark, options | {"subscribe": FORBIDDEN, "group": unique_name("group")})
+    query, collected = start_collecting(reader.stream(), tmp_path / "cp")
+    text = failure_of(query)
+    assert "AccessDenied" in text
+    assert "what this user may do" in text
+    assert collected.rows == []
+    before = stored(secured)
+    with pytest.raises(PySparkException, match=r"(?s)AccessDenied.*what this user may do"):
+        send(orders(spark, range(1)), options | HASTY)
+    assert stored(secured) == before
+
+
+@pytest.mark.parametrize("secured", ["embedded"], indirect=True)
+def test_a_secret_is_in_no_log_plan_checkpoint_or_page_of_the_ui(
+    secured: Secured, options_of: OptionsOf, tmp_path: Path
+) -> None:
+    with secured.client() as admin:
+        OrderedProducer(admin, TOPIC).send("order-1", b"7")
+    events = tmp_path / "events"
+    events.mkdir()
+    # What the UI and the history server show comes from these events.
+    seen = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+    }
+    options = options_of(READER) | {"subscribe": TOPIC, "group": unique_name("group")}
+    options["secretKey"] = "env:SECRET_OF_THE_READER"
+    driver = Driver(
+        options,
+        tmp_path / "checkpoint",
+        tmp_path / "output",
+        trigger=ALL_AT_ONCE,
+        conf=LOCAL | seen,
+        environment={"SECRET_OF_THE_READER": READER.secret_key},
+    )
+    with driver:
+        assert driver.wait_for_end() == 0, driver.failure
+    assert driver.rows
+    written = [
+        path
+        for folder in (events, tmp_path / "checkpoint", tmp_path / "output")
+        for path in folder.rglob("*")
+        if path.is_file()
+    ]
+    texts = {path: path.read_bytes() for path in written}
+    # Spark was talkative enough for the search to mean something.
+    assert texts[driver.log]
+    told = [text for path, text in texts.items() if path.is_relative_to(events)]
+    assert any(b"SparkListenerSQLExecutionStart" in text for text in told)
+    assert [path for path, text in texts.items() if READER.secret_key.encode() in text] == []
