@@ -103,7 +103,8 @@ final class BrokerCore(
   private val handlers = makeHandlers()
   private val guard = config(Settings.aclFile) match {
     case "" => AccessGuard.open
-    case file => AccessGuard.of(AclFile.load(file))
+    case file =>
+      AccessGuard.of(AclFile.load(file), store.recordAt(_).map(_.envelope.topic))
   }
   private val dispatcher =
     new RequestDispatcher(RoutingTable.of(handlers), worker, guard, calls.answered)
@@ -217,7 +218,7 @@ final class BrokerCore(
       ),
       runtime = new RuntimeHandler(identity, store, traffic, clock, directory.path.toFile),
       stream = new StreamHandler(store),
-      query = new QueryHandler(store),
+      query = new QueryHandler(store, config(Settings.maxPullBytes)),
       pop = popHandlers(filters)
     )
   }
