@@ -31,19 +31,26 @@ object FrameCodec {
   }
 
   /** Checks a header word against its frame, as soon as the word is there. */
-  def ensureHeaderWord(word: Int, length: Int): Unit = {
+  def ensureHeaderWord(word: Int, length: Int, maxHeaderBytes: Int = MaxHeaderLength): Unit = {
     if (SerializeType.byCode(word >>> 24).isEmpty)
       throw new ProtocolError(s"the header's serialize type is ${word >>> 24}, 0 or 1 expected")
     if ((word & MaxHeaderLength) > length - WordBytes)
       throw new ProtocolError(
         s"the header claims ${word & MaxHeaderLength} bytes in a frame of $length"
       )
+    if ((word & MaxHeaderLength) > maxHeaderBytes)
+      throw new ProtocolError(
+        s"the header claims ${word & MaxHeaderLength} bytes, above the limit of $maxHeaderBytes"
+      )
   }
+
+  /** The word at the beginning of some bytes: a length, or a header word. */
+  def wordAt(bytes: Array[Byte]): Int = ByteBuffer.wrap(bytes).getInt
 
   /** Decodes one frame, given without its length word. */
   def decode(frame: Array[Byte]): RemotingCommand = {
     if (frame.length < WordBytes) throw new ProtocolError("the frame has no header word")
-    val word = ByteBuffer.wrap(frame).getInt
+    val word = wordAt(frame)
     ensureHeaderWord(word, frame.length)
     val headerLength = word & MaxHeaderLength
     val bodyStart = WordBytes + headerLength

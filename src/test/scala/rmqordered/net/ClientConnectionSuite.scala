@@ -8,6 +8,7 @@ import io.netty.channel.embedded.EmbeddedChannel
 
 import rmqordered.handler.Connection
 import rmqordered.protocol.{Body, RemotingCommand, RequestCode}
+import rmqordered.util.ManualClock
 
 class ClientConnectionSuite extends munit.FunSuite {
 
@@ -32,8 +33,11 @@ class ClientConnectionSuite extends munit.FunSuite {
       Body(Array.emptyByteArray)
     )
 
+  private val limits = ConnectionLimits(10, 10000, 100000)
+  private def memory = new RequestMemory(1000000, new ManualClock())
+
   private def connected(recorder: Recorder): EmbeddedChannel =
-    new EmbeddedChannel(new ClientConnection(recorder, ConnectionLimits(10, 10000, 100000))) {
+    new EmbeddedChannel(new ClientConnection(recorder, limits, memory)) {
       override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
     }
 
@@ -55,5 +59,33 @@ class ClientConnectionSuite extends munit.FunSuite {
     channel.writeInbound(commit(1), commit(2))
     val _ = channel.close()
     assertEquals(recorder.events.toSeq, Seq("received 1", "received 2", "disconnected"))
+  }
+
+  test("when requests hold too much in all, whoever has unanswered ones is not read from") {
+    val shared = new RequestMemory(100000, new ManualClock())
+    def open(): (ClientConnection, EmbeddedChannel) = {
+      val connection = new ClientConnection(new Recorder, limits, shared)
+      val channel = new EmbeddedChannel(connection) {
+        override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
+      }
+      (connection, channel)
+    }
+    val (busy, busyChannel) = open()
+    val (idle, idleChannel) = open()
+    busyChannel.writeInbound(commit(1))
+    idleChannel.writeInbound(commit(2))
+    idle.finished(commit(2))
+    shared.hold(100000)
+    busyChannel.writeInbound(commit(3))
+    assert(!busyChannel.config().isAutoRead, "it has two unanswered")
+    assert(idleChannel.config().isAutoRead, "it has none")
+    busy.finished(commit(1))
+    assert(!busyChannel.config().isAutoRead, "it still has one")
+    busy.finished(commit(3))
+    assert(busyChannel.config().isAutoRead, "it has none any more")
+    busyChannel.writeInbound(commit(4))
+    assert(!busyChannel.config().isAutoRead)
+    shared.release(100000)
+    assert(busyChannel.config().isAutoRead, "there is room again")
   }
 }
