@@ -8,7 +8,7 @@ import json
 import random
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.support.paths import ROOT
@@ -21,6 +21,15 @@ STRANGE = (
     "\x01\x02", "é", "\ud83d\ude00", "%", "%RETRY%", "TBW102", "SCHEDULE_TOPIC_XXXX", "x" * 300,
     "k\x01v\x02" * 50, "DELAY\x0118\x02", "RMQO_STAMP\x01s/1/0/0/0123456789abcdef\x02",
     "RMQO_STAMP\x01s/1/0/99/0123456789abcdef\x02", "RMQO_STAMP\x01nonsense\x02", "*", "a || b",
+)  # fmt: skip
+# SQL filters: good ones, ones that mean nothing, and ones that are long or deep.
+EXPRESSIONS = (
+    "a = 1", "a = 1 AND b <> 'x' OR NOT c IS NULL", "price BETWEEN 1 AND 2.5", "a IN ('x', 'y')",
+    "TAGS CONTAINS 'x'", "a > b", "a = TRUE", "NULL", "", "a =", "a = 'x", "a # b", "= = =",
+    "(" * 90 + "a" + ")" * 90, "(" * 5000 + "a" + ")" * 5000, "NOT " * 90 + "a",
+    "=".join(["a"] * 400), "=".join(["a"] * 8_190), "<>".join(["a"] * 5_000),
+    " AND ".join(["a = 1"] * 1_500), " OR ".join(["a = 1"] * 1_500), "a" + " IS NULL" * 2_000,
+    "a" + " CONTAINS 'x'" * 1_200, "-" * 90 + "1 = a", "a = " + "9" * 300, "a" * 20_000,
 )  # fmt: skip
 STRANGE_BODIES = (
     b"", b"{", b"{}", b"[]", b"null", b'"text"', b"1e999", b"[" * 2000, b'{"a":' * 1500,
@@ -69,6 +78,16 @@ _PULL = {
     "suspendTimeoutMillis": "100", "subscription": "*", "subVersion": "0", "maxMsgBytes": "65536",
     "leaseEpoch": "1",
 }  # fmt: skip
+# Waits a little, so that what arrives meanwhile is filtered by whoever stores it.
+_SQL = {
+    **{name: value for name, value in _PULL.items() if name != "leaseEpoch"},
+    "expressionType": "SQL92", "subscription": EXPRESSIONS[0], "sysFlag": "6",
+    "queueOffset": "1000000",
+}  # fmt: skip
+_SQL_POP = {
+    **_MEMBER, "maxMsgNums": "8", "invisibleTime": "1000", "pollTime": "100", "initMode": "0",
+    "expType": "SQL92", "exp": EXPRESSIONS[0],
+}  # fmt: skip
 _NEW_TOPIC = {**_TOPIC, "readQueueNums": "4", "writeQueueNums": "4", "perm": "6", "order": "true"}
 _LOCK = {
     "clientId": "c1",
@@ -102,7 +121,8 @@ def valid_requests() -> list[Request]:
     unfenced = {name: value for name, value in _PULL.items() if name != "leaseEpoch"}
     plain = [
         (10, _LONG_SEND, b"body"), (310, _SEND, b"body"), (320, _SEND, batch), (11, _PULL, b""),
-        (361, unfenced, b""),
+        (361, unfenced, b""), (11, _SQL, b""), (361, {**_SQL, "queueOffset": "0"}, b""),
+        (200050, _SQL_POP, b""), (200054, _SQL_POP, b""),
         (320, _SEND, stamped), (14, _MEMBER, b""), (15, {**_MEMBER, "commitOffset": "1"}, b""),
         (17, _NEW_TOPIC, b""), (21, {}, b""), (28, {}, b""),
         (29, {**_QUEUE, "timestamp": "1"}, b""),
@@ -142,7 +162,11 @@ def spoil(request: Request, rng: random.Random) -> Request:
 def _change_field(request: Request, rng: random.Random) -> Request:
     names = list(request.fields) or ["topic"]
     name = rng.choice(names)
-    values = TOPICS if name in ("topic", "b") and rng.random() < 0.7 else STRANGE
+    values: Sequence[str] = STRANGE
+    if name in ("topic", "b") and rng.random() < 0.7:
+        values = TOPICS
+    elif name in ("subscription", "exp") and rng.random() < 0.9:
+        values = EXPRESSIONS
     return Request(
         request.code, {**request.fields, name: rng.choice(values)}, request.body, request.flag
     )

@@ -3,6 +3,8 @@ package rmqordered
 import java.time.ZoneId
 import java.util.concurrent.{Executor, RejectedExecutionException, ThreadLocalRandom}
 
+import org.slf4j.LoggerFactory
+
 import rmqordered.auth.AclFile
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes, SubscriptionGroups}
@@ -16,7 +18,7 @@ import rmqordered.protocol.RemotingCommand
 import rmqordered.schedule.{DelayLimits, DelayPlanner, LevelDelivery, TimerDelivery}
 import rmqordered.stats.Traffic
 import rmqordered.store.{DataDirectory, KvTable, MessageStore, TopicTable}
-import rmqordered.util.Clock
+import rmqordered.util.{Clock, Survive}
 
 /** Something to be done again and again. */
 final case class PeriodicTask(everyMs: Long, run: () => Unit)
@@ -103,13 +105,15 @@ final class BrokerCore(
   private val handlers = makeHandlers()
   private val guard = config(Settings.aclFile) match {
     case "" => AccessGuard.open
-    case file => AccessGuard.of(AclFile.load(file))
+    case file =>
+      AccessGuard.of(AclFile.load(file), store.recordAt(_).map(_.envelope.topic))
   }
   private val dispatcher =
     new RequestDispatcher(RoutingTable.of(handlers), worker, guard, calls.answered)
   onArrival = { key =>
-    handlers.pull.onArrival(key)
-    handlers.pop.pop.onArrival(key)
+    // Whoever waits for messages must not cost their sender its answer.
+    Survive(logger, "waking pulls")(handlers.pull.onArrival(key))
+    Survive(logger, "waking pops")(handlers.pop.pop.onArrival(key))
   }
 
   override def received(command: RemotingCommand, connection: Connection): Unit =
@@ -123,7 +127,10 @@ final class BrokerCore(
     parkedPops.disconnect(connection)
     calls.disconnect(connection)
     // By the worker, behind a heartbeat of the same connection that may still wait there.
-    try worker.execute(() => handlers.client.disconnected(connection))
+    try
+      worker.execute(() =>
+        Survive(logger, "forgetting a client")(handlers.client.disconnected(connection))
+      )
     catch { case _: RejectedExecutionException => handlers.client.disconnected(connection) }
   }
 
@@ -217,7 +224,7 @@ final class BrokerCore(
       ),
       runtime = new RuntimeHandler(identity, store, traffic, clock, directory.path.toFile),
       stream = new StreamHandler(store),
-      query = new QueryHandler(store),
+      query = new QueryHandler(store, config(Settings.maxPullBytes)),
       pop = popHandlers(filters)
     )
   }
@@ -248,6 +255,7 @@ final class BrokerCore(
 }
 
 object BrokerCore {
+  private val logger = LoggerFactory.getLogger(classOf[BrokerCore])
 
   // Long polls end at most so much after their time; clients allow them ten seconds more.
   private val ParkedSweepMs = 100L

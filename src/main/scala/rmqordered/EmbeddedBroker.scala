@@ -15,14 +15,13 @@ import java.util.concurrent.{
 import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import rmqordered.config.{BrokerConfig, ConfigError, Settings}
 import rmqordered.handler.BrokerIdentity
 import rmqordered.model.HostAddress
 import rmqordered.net.BrokerServer
 import rmqordered.store.DataDirectory
-import rmqordered.util.SystemClock
+import rmqordered.util.{Survive, SystemClock}
 
 /**
  * A running broker: a `BrokerCore` with a socket, threads and the system's clock.
@@ -196,8 +195,7 @@ object EmbeddedBroker {
 
   /** A timer's task that throws would never run again. */
   private def guarded(task: PeriodicTask): Unit =
-    try task.run()
-    catch { case NonFatal(error) => logger.error("a periodic task failed", error) }
+    Survive(logger, "a periodic task")(task.run())
 
   private def daemon(name: String): ThreadFactory = { task =>
     val thread = new Thread(task, name)

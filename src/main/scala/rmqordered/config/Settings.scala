@@ -171,6 +171,13 @@ object Settings extends SecuritySettings {
       64 * KiB to 1024 * MiB,
       "Bytes of unanswered requests of one connection above which no more is read from it."
     )
+  val maxRequestBytes: Setting[Long] =
+    Setting.long(
+      "maxRequestBytes",
+      128L * MiB,
+      1L * MiB,
+      "Bytes of requests of all connections, coming in or unanswered; further ones wait."
+    )
   val maxPullBytes: Setting[Int] =
     Setting.int(
       "maxPullBytes",
@@ -313,6 +320,7 @@ object Settings extends SecuritySettings {
     maxConnections,
     maxInFlightRequests,
     maxInFlightBytes,
+    maxRequestBytes,
     maxPullBytes,
     maxPullMessages,
     maxParkedPulls,

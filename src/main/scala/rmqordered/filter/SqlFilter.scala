@@ -18,7 +18,7 @@ final class SqlFilter private (condition: SqlCondition) extends MessageFilter {
 
 object SqlFilter {
 
-  // Long chains of AND and OR are deep trees; this keeps them within a thread's stack.
+  // A parsed expression takes about twenty times the memory of its text, and is kept.
   private val MaxLength = 16384
 
   /** The filter, or a sentence saying what is wrong with the expression. */

@@ -7,7 +7,8 @@ import rmqordered.filter.SqlExpression._
  * `>`, `>=`, [NOT] BETWEEN, [NOT] IN, [NOT] CONTAINS, STARTSWITH, ENDSWITH; NOT, sign; literals,
  * properties, parentheses. Keywords in any case.
  *
- * One use per expression. Depth is limited: expressions come from clients.
+ * One use per expression. Depth is limited, of what is read and of what is made of it: expressions
+ * come from clients.
  */
 final class SqlParser(tokens: Vector[SqlToken]) {
   import SqlParser._
@@ -19,19 +20,26 @@ final class SqlParser(tokens: Vector[SqlToken]) {
   def parse(): SqlCondition = {
     val found = or()
     if (peek.kind != SqlToken.End) throw unexpected("the end")
+    // Loops make trees too: a = b = c is (a = b) = c. Whoever evaluates it has one small stack.
+    if (found.depth > MaxTreeDepth)
+      throw new SqlError(s"its comparisons are chained more than $MaxTreeDepth deep")
     condition(found)
   }
 
-  private def or(): SqlExpression = {
-    var left = and()
-    while (takeWord("OR")) left = Or(condition(left), condition(and()))
-    left
-  }
+  private def or(): SqlExpression = chain("OR", () => and())(Or(_))
 
-  private def and(): SqlExpression = {
-    var left = equality()
-    while (takeWord("AND")) left = And(condition(left), condition(equality()))
-    left
+  private def and(): SqlExpression = chain("AND", () => equality())(And(_))
+
+  private def chain(word: String, operand: () => SqlExpression)(
+      join: Vector[SqlCondition] => SqlCondition
+  ): SqlExpression = {
+    val first = operand()
+    if (!peek.isWord(word)) first
+    else {
+      val operands = Vector.newBuilder[SqlCondition] += condition(first)
+      while (takeWord(word)) operands += condition(operand())
+      join(operands.result())
+    }
   }
 
   private def equality(): SqlExpression = {
@@ -114,8 +122,8 @@ final class SqlParser(tokens: Vector[SqlToken]) {
         throw new SqlError("the first value of BETWEEN must not be above the second")
       case _ => ()
     }
-    if (isNegated) Or(compare(left, low, _ < 0), compare(left, high, _ > 0))
-    else And(compare(left, low, _ >= 0), compare(left, high, _ <= 0))
+    if (isNegated) Or(Vector(compare(left, low, _ < 0), compare(left, high, _ > 0)))
+    else And(Vector(compare(left, low, _ >= 0), compare(left, high, _ <= 0)))
   }
 
   private def in(left: SqlExpression): SqlCondition = left match {
@@ -213,6 +221,9 @@ final class SqlParser(tokens: Vector[SqlToken]) {
 
 object SqlParser {
   private val MaxDepth = 100
+
+  // What parentheses allow has a few levels each: OR, AND, =, NOT.
+  private val MaxTreeDepth = 5 * MaxDepth
 
   private val orders: Seq[(String, Int => Boolean)] =
     Seq((">=", _ >= 0), (">", _ > 0), ("<=", _ <= 0), ("<", _ < 0))

@@ -18,10 +18,10 @@ object AccessGuard {
   val open: AccessGuard = _ => ()
 
   /** Every request, one-way ones and heartbeats too, is signed by a user who may make it. */
-  def of(control: AccessControl): AccessGuard = { call =>
+  def of(control: AccessControl, topicAt: Long => Option[String]): AccessGuard = { call =>
     val verdict = for {
       user <- control.authenticate(call.command, call.connection.remote)
-      _ <- control.authorize(user, AccessNeeds.of(call))
+      _ <- control.authorize(user, AccessNeeds.of(call, topicAt))
     } yield ()
     verdict.left.foreach { sentence =>
       logger.info(

@@ -14,7 +14,11 @@ import rmqordered.protocol.{RequestCode => Code}
  */
 object AccessNeeds {
 
-  def of(call: Call): Seq[Need] = call.command.code match {
+  /**
+   * @param topicAt
+   *   the topic of the message at a place in the commit log, if there is one
+   */
+  def of(call: Call, topicAt: Long => Option[String]): Seq[Need] = call.command.code match {
     case Code.SendMessage => Seq(publish(call.text("topic")))
     case Code.SendMessageV2 | Code.SendBatchMessage => Seq(publish(call.text("b")))
     case Code.GetSendStream => Seq(publish(call.text("topic")))
@@ -26,7 +30,9 @@ object AccessNeeds {
     case Code.BatchAckMessage => acked(call.jsonBody)
     case Code.QueryAssignment => Seq(Need.member(call.jsonBody.path("consumerGroup").asText()))
     case Code.QueryMessage => Seq(consume(call.text("topic")))
-    case Code.ConsumerSendMsgBack => Seq(Need.member(call.text("group")))
+    // RocketMQ asks for the group only, and gives its members any message whose place they guess.
+    case Code.ConsumerSendMsgBack =>
+      Need.member(call.text("group")) +: topicAt(call.long("offset")).map(consume).toSeq
     case Code.HeartBeat => heartbeat(call.jsonBody)
     case Code.UnregisterClient => call.optional("consumerGroup").map(Need.member).toSeq
     case Code.LockBatchMq | Code.UnlockBatchMq => lock(call.jsonBody)

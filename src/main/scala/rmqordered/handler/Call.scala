@@ -5,15 +5,31 @@ import java.util.concurrent.atomic.AtomicBoolean
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import rmqordered.protocol.RemotingCommand
+import rmqordered.protocol.{Body, ExtFields, RemotingCommand}
 import rmqordered.util.Json
 
 /**
  * One request being served: its fields, typed, and the way to answer it, once, from any thread, now
  * or later. A one-way request is never answered.
  */
-final class Call(val command: RemotingCommand, val connection: Connection) {
+final class Call(request: RemotingCommand, val connection: Connection) {
+  @volatile private var kept = request
   private val answered = new AtomicBoolean(false)
+
+  def command: RemotingCommand = kept
+
+  /** It is going to wait: whatever is not needed when it goes on costs memory and is dropped. */
+  def keepOnly(fields: String*): Unit = {
+    val before = kept
+    val needed = before.extFields.map(all =>
+      ExtFields(fields.flatMap(name => all.get(name).map(name -> _)): _*)
+    )
+    kept = before.copy(remark = None, extFields = needed, body = Body.empty)
+    connection.shrunk(before, kept)
+  }
+
+  /** Nobody will hear an answer. */
+  def abandon(): Unit = if (answered.compareAndSet(false, true)) connection.finished(command)
 
   def answer(response: Response): Unit =
     if (answered.compareAndSet(false, true)) {
@@ -52,10 +68,20 @@ final class Call(val command: RemotingCommand, val connection: Connection) {
   /** Java's Boolean.parseBoolean: anything but "true" is false. */
   def optionalFlag(name: String): Option[Boolean] = optional(name).map(_.equalsIgnoreCase("true"))
 
-  def jsonBody: ObjectNode =
+  def jsonBody: ObjectNode = {
+    val length = command.body.length
+    if (length > Call.MaxJsonBytes)
+      throw Failures.badBody(s"it has $length bytes, at most ${Call.MaxJsonBytes} are read")
     try Json.parseObject(command.body.toArray)
     catch { case error: IOException => throw Failures.badBody(firstLine(error)) }
+  }
 
   private def firstLine(error: IOException): String =
     Option(error.getMessage).fold("")(_.linesIterator.nextOption().getOrElse(""))
+}
+
+object Call {
+
+  // Locks of 20,000 queues. What is made of JSON takes up to fifty times its size.
+  val MaxJsonBytes: Int = 2 * 1024 * 1024
 }

@@ -3,8 +3,10 @@ package rmqordered.handler
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicInteger
 
+import org.slf4j.LoggerFactory
+
 import rmqordered.protocol.{Body, ExtFields, RemotingCommand}
-import rmqordered.util.Clock
+import rmqordered.util.{Clock, Survive}
 
 /** Why a client's answer did not come. */
 sealed trait NoAnswer
@@ -60,12 +62,13 @@ final class ClientCalls(clock: Clock, timeoutMs: Long) {
 
   private def end(key: Key, outcome: Either[NoAnswer, RemotingCommand]): Boolean = {
     val call = Option(waiting.remove(key))
-    call.foreach(_.done(outcome))
+    call.foreach(each => Survive(logger, "what waited for a client's answer")(each.done(outcome)))
     call.isDefined
   }
 }
 
 object ClientCalls {
+  private val logger = LoggerFactory.getLogger(classOf[ClientCalls])
   private final case class Key(connection: Connection, opaque: Int)
   private final case class Waiting(deadline: Long, done: Either[NoAnswer, RemotingCommand] => Unit)
 }

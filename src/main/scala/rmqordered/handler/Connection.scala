@@ -27,5 +27,8 @@ trait Connection {
   /** A request of this connection was answered, or needs no answer: it costs nothing any more. */
   def finished(command: RemotingCommand): Unit = ()
 
+  /** A request waits, and what is kept of it has become less. */
+  def shrunk(before: RemotingCommand, after: RemotingCommand): Unit = ()
+
   def close(): Unit
 }

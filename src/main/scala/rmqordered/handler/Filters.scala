@@ -1,6 +1,7 @@
 package rmqordered.handler
 
 import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicLong
 
 import rmqordered.filter.SqlFilter
 import rmqordered.model.{MessageFilter, Subscription, TagFilter}
@@ -12,6 +13,7 @@ import rmqordered.protocol.ResponseCode
 final class Filters(sqlEnabled: Boolean) {
   import Filters._
 
+  private val characters = new AtomicLong()
   private val parsed = new ConcurrentHashMap[String, Either[String, SqlFilter]]()
 
   /** @throws Refusal when the subscription's type is not served or its expression cannot be read */
@@ -30,11 +32,23 @@ final class Filters(sqlEnabled: Boolean) {
 
   private def sql(expression: String): Either[String, SqlFilter] = {
     // Clients could send ever new expressions; starting afresh is cheap and rare.
-    if (parsed.size() > MaxParsed) parsed.clear()
-    parsed.computeIfAbsent(expression, SqlFilter.parse(_))
+    if (parsed.size() > MaxParsed || characters.get() > MaxCharacters) {
+      parsed.clear()
+      characters.set(0)
+    }
+    parsed.computeIfAbsent(
+      expression,
+      text => {
+        characters.addAndGet(text.length.toLong)
+        SqlFilter.parse(text)
+      }
+    )
   }
 }
 
 object Filters {
   private val MaxParsed = 1000
+
+  // What is parsed takes about twenty times as much memory.
+  private val MaxCharacters = 1000000L
 }

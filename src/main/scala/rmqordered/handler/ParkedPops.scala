@@ -1,11 +1,13 @@
 package rmqordered.handler
 
 import java.util.concurrent.ConcurrentHashMap
-import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
-import rmqordered.util.Clock
+import rmqordered.util.{Clock, Survive}
 
 /**
  * A pop that waits for messages.
@@ -22,7 +24,9 @@ final class ParkedPop(
     val connection: Connection,
     val deadline: Long,
     val recheckAt: Long,
-    resume: Boolean => Unit
+    val expressionLength: Int,
+    resume: Boolean => Unit,
+    abandon: () => Unit
 ) {
   private val claimed = new AtomicBoolean(false)
 
@@ -31,6 +35,9 @@ final class ParkedPop(
 
   /** Looks again, for the last time if its time is over; when its client takes answers. */
   def run(isOver: Boolean): Unit = connection.whenWritable(() => resume(isOver))
+
+  /** Its client is gone. */
+  def forget(): Unit = abandon()
 }
 
 /**
@@ -40,18 +47,18 @@ final class ParkedPop(
  * Thread-safe. No threads of its own: a timer calls `expire`.
  */
 final class ParkedPops(clock: Clock, capacity: Int) {
+  import ParkedPops._
+
   private val byTopic = new ConcurrentHashMap[String, java.util.Set[ParkedPop]]()
   private val all = ConcurrentHashMap.newKeySet[ParkedPop]()
-  private val count = new AtomicInteger()
+  private val space = new ParkingSpace(capacity)
   @volatile private var closed = false
 
   /** Parks a pop, unless there is no room or the broker stops. */
   def park(pop: ParkedPop): Boolean =
     if (closed) false
-    else if (count.incrementAndGet() > capacity) {
-      count.decrementAndGet()
-      false
-    } else {
+    else if (!space.enter(pop.expressionLength)) false
+    else {
       all.add(pop)
       pop.topics.foreach { topic =>
         byTopic.compute(
@@ -92,7 +99,9 @@ final class ParkedPops(clock: Clock, capacity: Int) {
 
   /** Forgets the pops of a connection that is gone. */
   def disconnect(connection: Connection): Unit =
-    all.iterator().asScala.filter(_.connection eq connection).foreach(take)
+    all.iterator().asScala.filter(_.connection eq connection).foreach { pop =>
+      if (take(pop)) pop.forget()
+    }
 
   /** Wakes everybody, for good. */
   def close(): Unit = {
@@ -104,14 +113,14 @@ final class ParkedPops(clock: Clock, capacity: Int) {
       concerns: ParkedPop => Boolean
   ): Unit =
     pops.iterator().asScala.filter(concerns).toVector.foreach(pop =>
-      if (take(pop)) pop.run(isOver)
+      if (take(pop)) Survive(logger, "answering a pop")(pop.run(isOver))
     )
 
   private def take(pop: ParkedPop): Boolean = {
     val isMine = pop.claim()
     if (isMine) {
       all.remove(pop)
-      count.decrementAndGet()
+      space.leave(pop.expressionLength)
       pop.topics.foreach { topic =>
         byTopic.computeIfPresent(
           topic,
@@ -124,4 +133,8 @@ final class ParkedPops(clock: Clock, capacity: Int) {
     }
     isMine
   }
+}
+
+object ParkedPops {
+  private val logger = LoggerFactory.getLogger(classOf[ParkedPops])
 }

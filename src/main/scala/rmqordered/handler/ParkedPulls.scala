@@ -1,11 +1,13 @@
 package rmqordered.handler
 
-import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
+import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
+
+import org.slf4j.LoggerFactory
 
 import rmqordered.model.QueueKey
 import rmqordered.store.ReadRequest
-import rmqordered.util.Clock
+import rmqordered.util.{Clock, Survive}
 
 /** A long poll that waits for messages: cheap, no thread. */
 final class ParkedPull(
@@ -14,7 +16,9 @@ final class ParkedPull(
     val request: ReadRequest,
     val connection: Connection,
     val deadline: Long,
-    resume: () => Unit
+    val expressionLength: Int,
+    resume: () => Unit,
+    abandon: () => Unit
 ) {
   private val claimed = new AtomicBoolean(false)
 
@@ -26,6 +30,9 @@ final class ParkedPull(
 
   /** Answers it, when its client has taken earlier answers. */
   def run(): Unit = connection.whenWritable(resume)
+
+  /** Its client is gone. */
+  def forget(): Unit = if (claim()) abandon()
 }
 
 /**
@@ -38,17 +45,17 @@ final class ParkedPull(
  *   polls waiting at most, so that clients cannot fill the memory with them
  */
 final class ParkedPulls(clock: Clock, capacity: Int) {
+  import ParkedPulls._
+
   private val byQueue = new ConcurrentHashMap[QueueKey, ConcurrentLinkedQueue[ParkedPull]]()
-  private val count = new AtomicInteger()
+  private val space = new ParkingSpace(capacity)
   @volatile private var closed = false
 
   /** Parks a poll, unless there is no room or the broker stops. */
   def park(pull: ParkedPull): Boolean =
     if (closed) false
-    else if (count.incrementAndGet() > capacity) {
-      count.decrementAndGet()
-      false
-    } else {
+    else if (!space.enter(pull.expressionLength)) false
+    else {
       byQueue.compute(
         pull.key,
         (_, existing) => {
@@ -62,7 +69,7 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
       true
     }
 
-  def size: Int = count.get()
+  def size: Int = space.size
 
   /** New messages in a queue: wakes those that the predicate says they concern. */
   def arrived(key: QueueKey)(concerns: ParkedPull => Boolean): Unit =
@@ -77,7 +84,7 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
   /** Forgets the polls of a connection that is gone. */
   def disconnect(connection: Connection): Unit =
     byQueue.keySet().forEach { key =>
-      take(key, _.connection eq connection).foreach(_.claim())
+      take(key, _.connection eq connection).foreach(_.forget())
     }
 
   /** Wakes everybody, for good. */
@@ -90,7 +97,18 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
     byQueue.keySet().forEach(key => wake(key, condition))
 
   private def wake(key: QueueKey, condition: ParkedPull => Boolean): Unit =
-    take(key, condition).foreach(pull => if (pull.claim()) pull.run())
+    take(key, condition).foreach(pull =>
+      if (pull.claim()) Survive(logger, "answering a long poll")(pull.run())
+    )
+
+  /** Who cannot be judged is taken too: looking again, it tells its client what is wrong. */
+  private def isJudgedSo(pull: ParkedPull, condition: ParkedPull => Boolean): Boolean =
+    try condition(pull)
+    catch {
+      case error: Throwable =>
+        logger.error("a long poll cannot be judged group={} queue={}", pull.group, pull.key, error)
+        true
+    }
 
   private def take(key: QueueKey, condition: ParkedPull => Boolean): Seq[ParkedPull] = {
     val taken = Seq.newBuilder[ParkedPull]
@@ -100,9 +118,9 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
         val iterator = waiting.iterator()
         while (iterator.hasNext) {
           val pull = iterator.next()
-          if (condition(pull)) {
+          if (isJudgedSo(pull, condition)) {
             iterator.remove()
-            count.decrementAndGet()
+            space.leave(pull.expressionLength)
             taken += pull
           }
         }
@@ -111,4 +129,8 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
     )
     taken.result()
   }
+}
+
+object ParkedPulls {
+  private val logger = LoggerFactory.getLogger(classOf[ParkedPulls])
 }

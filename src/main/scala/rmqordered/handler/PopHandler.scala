@@ -41,7 +41,7 @@ final class PopHandler(
     if (!store.isAccepting)
       call.fail(Failures.unavailable("the commit log takes no records of pops"))
     else
-      reader.pop(request) { finding =>
+      reader.pop(request)(guarded(call) { finding =>
         if (finding.problem.isDefined) call.fail(Failures.unavailable(finding.problem.get))
         else if (finding.parts.nonEmpty) {
           val count = finding.parts.map(_.offsets.length).sum
@@ -57,7 +57,7 @@ final class PopHandler(
             case Waiting.Full => call.answer(empty(ResponseCode.PollingFull))
           }
         }
-      }
+      })
 
   private def notify(call: Call, request: PopRequest, isLast: Boolean): Unit = {
     val hasMessages = reader.hasMessages(request)
@@ -79,6 +79,9 @@ final class PopHandler(
     val leftMs = request.waitUntil - AnswerMs - clock.wallMillis()
     if (isLast || leftMs <= 0) Waiting.Over
     else {
+      val expressionLength = call.optional("exp").fold(0)(_.length)
+      // The request itself is read; only its answer is left to be made.
+      call.keepOnly("exp")
       val pop = new ParkedPop(
         request.topic.name +: request.retryTopics,
         request.group,
@@ -86,7 +89,9 @@ final class PopHandler(
         call.connection,
         clock.monotonicMillis() + leftMs,
         reader.freeAt(request),
-        isOver => resume(call)(again(isOver))
+        expressionLength,
+        isOver => resume(call)(again(isOver)),
+        () => call.abandon()
       )
       if (!parked.park(pop)) Waiting.Full
       else {
@@ -97,9 +102,13 @@ final class PopHandler(
     }
   }
 
+  /** What is found comes with a flush that serves others too. */
+  private def guarded(call: Call)(answer: PopFinding => Unit): PopFinding => Unit =
+    finding => resume(call)(answer(finding))
+
   private def resume(call: Call)(action: => Unit): Unit =
     try action
-    catch { case error: Exception => call.fail(error) }
+    catch { case error: Throwable => call.fail(error) }
 }
 
 object PopHandler {

@@ -1,7 +1,7 @@
 package rmqordered.handler
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger, AtomicLong}
 
 import org.slf4j.LoggerFactory
 
@@ -57,13 +57,27 @@ final class PopRevival(
     val left = new AtomicInteger(pending.length)
     val done = new AtomicLong()
     pending.foreach { offset =>
-      bringBack(key, point, offset) { isDone =>
+      bringingBack(key, point, offset) { isDone =>
         if (isDone) done.getAndUpdate(bits => bits | Bits.of(point.offsets, Seq(offset)))
         if (left.decrementAndGet() == 0) {
           pops.under(key)(_.returned(point.id, done.get()))
           underWay.decrementAndGet()
         }
       }
+    }
+  }
+
+  /** A message that cannot be brought back now is tried again, and holds up no other. */
+  private def bringingBack(key: OffsetKey, point: CheckPoint, offset: Long)(
+      done: Boolean => Unit
+  ): Unit = {
+    val isOpen = new AtomicBoolean(true)
+    def once(isDone: Boolean): Unit = if (isOpen.getAndSet(false)) done(isDone)
+    try bringBack(key, point, offset)(once)
+    catch {
+      case error: Throwable =>
+        logger.error("a popped message cannot be brought back at={} {}", key, offset, error)
+        once(false)
     }
   }
 

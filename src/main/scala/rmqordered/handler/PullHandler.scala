@@ -167,8 +167,17 @@ final class PullHandler(
     val timeout = call.optionalLong("suspendTimeoutMillis").getOrElse(0L)
     val bounded = Math.min(Math.max(timeout, 0L), MaxSuspendMs)
     val deadline = clock.monotonicMillis() + bounded
-    val pull =
-      new ParkedPull(key.queue, key.group, request, call.connection, deadline, () => resume(call))
+    call.keepOnly(NeededFields: _*)
+    val pull = new ParkedPull(
+      key.queue,
+      key.group,
+      request,
+      call.connection,
+      deadline,
+      call.optional("subscription").fold(0)(_.length),
+      () => resume(call),
+      () => call.abandon()
+    )
     val isParked = parked.park(pull)
     // Messages may have come between the read and the parking; their arrival woke nobody.
     if (isParked) onArrival(key.queue)
@@ -177,7 +186,7 @@ final class PullHandler(
 
   private def resume(call: Call): Unit =
     try evaluate(call, isFirst = false)
-    catch { case error: Exception => call.fail(error) }
+    catch { case error: Throwable => call.fail(error) }
 
   private def response(result: ReadResult, request: ReadRequest): Response = {
     val code = responseCode(result, request)
@@ -203,6 +212,22 @@ final class PullHandler(
 }
 
 object PullHandler {
+
+  // What a pull that has waited is judged by.
+  private val NeededFields = Seq(
+    "topic",
+    "queueId",
+    "consumerGroup",
+    "sysFlag",
+    "queueOffset",
+    "maxMsgNums",
+    "maxMsgBytes",
+    "subscription",
+    "expressionType",
+    "subVersion",
+    LeaseFence.EpochField
+  )
+
   private val CommitOffsetBit = 1
   private val SuspendBit = 2
   private val SubscriptionBit = 4

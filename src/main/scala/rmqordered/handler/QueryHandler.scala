@@ -4,7 +4,7 @@ import rmqordered.protocol.{ExtFields, ResponseCode}
 import rmqordered.store.{KeyKind, KeyQuery, MessageStore}
 
 /** Single messages: by the place an offset message id names (33), and by key or unique key (12). */
-final class QueryHandler(store: MessageStore) {
+final class QueryHandler(store: MessageStore, maxBytes: Int) {
   import QueryHandler._
 
   /** 33. The offset is the client's word: only where a message starts there is an answer. */
@@ -19,7 +19,7 @@ final class QueryHandler(store: MessageStore) {
     call.answer(Response(ResponseCode.Success, body = message))
   }
 
-  /** 12. */
+  /** 12. As many bytes as a wide pull: an answer is copied while other connections wait. */
   def byKey(call: Call): Unit = {
     val isUnique = call.optionalFlag("_UNIQUE_KEY_QUERY").getOrElse(false)
     val found = store.query(
@@ -29,7 +29,8 @@ final class QueryHandler(store: MessageStore) {
         if (isUnique) KeyKind.Unique else KeyKind.Chosen,
         Math.min(Math.max(call.optionalInt("maxNum").getOrElse(MaxMessages), 1), MaxMessages),
         call.optionalLong("beginTimestamp").getOrElse(0L),
-        call.optionalLong("endTimestamp").getOrElse(Long.MaxValue)
+        call.optionalLong("endTimestamp").getOrElse(Long.MaxValue),
+        maxBytes.toLong
       )
     )
     if (found.isEmpty)

@@ -68,8 +68,8 @@ final class RequestDispatcher(
           error
         )
         call.fail(error)
-      // Linkage errors and the like: the request is lost, the broker is not.
-      case error: LinkageError =>
+      // Too deep a stack, a class that is missing: the request is lost, the thread is not.
+      case error: Throwable =>
         logger.error("request failed code={}", call.command.code, error)
         call.fail(error)
     }

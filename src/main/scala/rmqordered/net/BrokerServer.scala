@@ -21,6 +21,7 @@ import io.netty.util.internal.PlatformDependent
 import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
+import rmqordered.util.SystemClock
 
 /**
  * The listening socket and its connections. The only user of Netty beside its codecs.
@@ -41,6 +42,10 @@ final class BrokerServer(config: BrokerConfig) {
   private val limits = ConnectionLimits.of(config)
   private val unsent = new Unsent(
     Math.min(config(Settings.maxUnsentBytes), PlatformDependent.maxDirectMemory() / UnsentPart)
+  )
+  private val memory = new RequestMemory(
+    Math.min(config(Settings.maxRequestBytes), Runtime.getRuntime.maxMemory() / RequestPart),
+    SystemClock
   )
   @volatile private var listener: Option[ConnectionListener] = None
   private var server: Channel = _
@@ -99,8 +104,8 @@ final class BrokerServer(config: BrokerConfig) {
           new TlsDetector(tls),
           new UnsentLimit(unsent),
           encoder,
-          new FrameDecoder(config(Settings.maxFrameBytes)),
-          new ClientConnection(served, limits)
+          new FrameDecoder(config(Settings.maxFrameBytes), memory),
+          new ClientConnection(served, limits, memory)
         )
     case _ =>
       logger.warn(
@@ -141,6 +146,9 @@ object BrokerServer {
   // The part of the buffers' memory (-XX:MaxDirectMemorySize) that unsent answers may take; the
   // rest is for requests, and for answers to clients that do read.
   private val UnsentPart = 2
+
+  // The part of the heap that requests may take; what is made of them comes on top.
+  private val RequestPart = 4
 
   // A stop waits this long for clients that do not take their last answers.
   private val CloseTimeoutMs = 3000L

@@ -15,6 +15,7 @@ import org.slf4j.LoggerFactory
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.handler.Connection
 import rmqordered.protocol.RemotingCommand
+import rmqordered.util.Survive
 
 /** What happens on connections, for whoever serves them. */
 trait ConnectionListener {
@@ -56,8 +57,11 @@ object ConnectionLimits {
  *
  * `waiting` is touched by the connection's own thread only.
  */
-final class ClientConnection(listener: ConnectionListener, limits: ConnectionLimits)
-    extends SimpleChannelInboundHandler[RemotingCommand](classOf[RemotingCommand])
+final class ClientConnection(
+    listener: ConnectionListener,
+    limits: ConnectionLimits,
+    memory: RequestMemory
+) extends SimpleChannelInboundHandler[RemotingCommand](classOf[RemotingCommand])
     with Connection {
   import ClientConnection._
 
@@ -66,7 +70,12 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
   @volatile private var socket: InetSocketAddress = _
   @volatile private var takesAnswers = true
   private val waiting = new util.ArrayDeque[() => Unit]()
-  private val inFlight = new InFlight(limits.maxRequests, limits.maxBytes)
+  private val inFlight = new InFlight(limits.maxRequests, limits.maxBytes, memory)
+  // A frame waits for room; set and read by the connection's own thread.
+  private var wantsRoom = false
+  // Not read from because all connections together hold too much, and this one has a part in it.
+  @volatile private var isHeldBack = false
+  private val readAgain: Runnable = () => onEventLoop(() => updateReading())
 
   override def remoteSocket: InetSocketAddress = socket
 
@@ -87,10 +96,16 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
   }
 
   override def finished(command: RemotingCommand): Unit =
-    if (inFlight.end(command)) onEventLoop(() => updateReading())
+    if (inFlight.end(command) || isHeldBack) readAgain.run()
+
+  override def shrunk(before: RemotingCommand, after: RemotingCommand): Unit =
+    if (inFlight.shrink(before, after)) readAgain.run()
 
   private def updateReading(): Unit = {
-    val _ = context.channel().config().setAutoRead(canBeAnswered && !inFlight.isFull)
+    isHeldBack = memory.isFull && !inFlight.isEmpty && context.channel().isActive
+    val isRead = canBeAnswered && !inFlight.isFull && !isHeldBack && !wantsRoom
+    context.channel().config().setAutoRead(isRead)
+    if (isHeldBack) memory.whenRoom(readAgain)
   }
 
   /** True also where answers go nowhere. */
@@ -132,7 +147,7 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
     outbox.readBegins()
     if (!command.isResponse) {
       val isAllowed = inFlight.begin(command)
-      if (inFlight.isFull) updateReading()
+      if (inFlight.isFull || memory.isFull) updateReading()
       runOrWait { () =>
         if (isAllowed) listener.received(command, this) else listener.overloaded(command, this)
       }
@@ -152,7 +167,7 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
     else waiting.addLast(task)
 
   private def runAllWaiting(): Unit =
-    while (!waiting.isEmpty) waiting.pollFirst().apply()
+    while (!waiting.isEmpty) runFirst()
 
   override def channelWritabilityChanged(ctx: ChannelHandlerContext): Unit = {
     val isWritable = ctx.channel().isWritable
@@ -163,11 +178,17 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
   }
 
   private def runWaiting(): Unit =
-    while (!waiting.isEmpty && canBeAnswered) waiting.pollFirst().apply()
+    while (!waiting.isEmpty && canBeAnswered) runFirst()
+
+  private def runFirst(): Unit = {
+    val task = waiting.pollFirst()
+    Survive(logger, "a request that waited for its client to read")(task())
+  }
 
   override def channelInactive(ctx: ChannelHandlerContext): Unit = {
     logger.debug("= disconnected client={}", socket)
     runAllWaiting()
+    memory.forget(readAgain)
     if (socket != null) listener.disconnected(this)
     val _ = ctx.fireChannelInactive()
   }
@@ -179,6 +200,12 @@ final class ClientConnection(listener: ConnectionListener, limits: ConnectionLim
       updateReading()
       // Not run here: this is called from within a write, perhaps of one of these very tasks.
       ctx.executor().execute(() => runWaiting())
+    case FrameDecoder.RoomWanted =>
+      wantsRoom = true
+      updateReading()
+    case FrameDecoder.RoomFound =>
+      wantsRoom = false
+      updateReading()
     case _: IdleStateEvent =>
       logger.info("closing an idle connection client={}", socket)
       val _ = ctx.close()

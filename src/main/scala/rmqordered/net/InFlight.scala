@@ -5,16 +5,18 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 import rmqordered.protocol.RemotingCommand
 
 /**
- * The requests of one connection that were read and not answered yet: how many, and how large.
- * Thread-safe.
+ * The requests of one connection that were read and not answered yet: how many, and how large. They
+ * count in the memory of all connections too. Thread-safe.
  */
-final class InFlight(maxRequests: Int, maxBytes: Int) {
+final class InFlight(maxRequests: Int, maxBytes: Int, memory: RequestMemory) {
   private val requests = new AtomicInteger()
   private val bytes = new AtomicLong()
 
   /** @return whether the request may be served; if not it must be answered all the same */
   def begin(command: RemotingCommand): Boolean = {
-    bytes.addAndGet(InFlight.cost(command))
+    val cost = InFlight.cost(command)
+    bytes.addAndGet(cost)
+    memory.hold(cost)
     requests.incrementAndGet() <= maxRequests
   }
 
@@ -22,9 +24,20 @@ final class InFlight(maxRequests: Int, maxBytes: Int) {
   def end(command: RemotingCommand): Boolean = {
     requests.decrementAndGet()
     val cost = InFlight.cost(command)
+    free(cost)
+  }
+
+  /** A request that waits and needs less of itself from now on. */
+  def shrink(before: RemotingCommand, after: RemotingCommand): Boolean =
+    free(InFlight.cost(before) - InFlight.cost(after))
+
+  private def free(cost: Long): Boolean = {
     val left = bytes.addAndGet(-cost)
+    memory.release(cost)
     left < maxBytes && left + cost >= maxBytes
   }
+
+  def isEmpty: Boolean = requests.get() == 0
 
   def isFull: Boolean = bytes.get() >= maxBytes
 }

@@ -31,43 +31,33 @@ object FrameCodec {
   }
 
   /** Checks a header word against its frame, as soon as the word is there. */
-  def ensureHeaderWord(word: Int, length: Int): Unit = {
+  def ensureHeaderWord(word: Int, length: Int, maxHeaderBytes: Int = MaxHeaderLength): Unit = {
     if (SerializeType.byCode(word >>> 24).isEmpty)
       throw new ProtocolError(s"the header's serialize type is ${word >>> 24}, 0 or 1 expected")
     if ((word & MaxHeaderLength) > length - WordBytes)
       throw new ProtocolError(
         s"the header claims ${word & MaxHeaderLength} bytes in a frame of $length"
       )
+    if ((word & MaxHeaderLength) > maxHeaderBytes)
+      throw new ProtocolError(
+        s"the header claims ${word & MaxHeaderLength} bytes, above the limit of $maxHeaderBytes"
+      )
   }
+
+  /** The word at the beginning of some bytes: a length, or a header word. */
+  def wordAt(bytes: Array[Byte]): Int = ByteBuffer.wrap(bytes).getInt
 
   /** Decodes one frame, given without its length word. */
   def decode(frame: Array[Byte]): RemotingCommand = {
     if (frame.length < WordBytes) throw new ProtocolError("the frame has no header word")
-    val in = ByteBuffer.wrap(frame)
-    val word = in.getInt
+    val word = wordAt(frame)
     ensureHeaderWord(word, frame.length)
-    decode(word, frame.length) { part =>
-      val _ = in.get(part)
-    }
-  }
-
-  /**
-   * Decodes one frame behind its checked header word; large bodies are copied once.
-   *
-   * @param length
-   *   what the frame's length word says
-   * @param fill
-   *   fills an array with the next bytes of the frame
-   */
-  def decode(word: Int, length: Int)(fill: Array[Byte] => Unit): RemotingCommand = {
-    val header = new Array[Byte](word & MaxHeaderLength)
-    fill(header)
-    val content = new Array[Byte](length - WordBytes - header.length)
-    fill(content)
-    val body = Body(content)
+    val headerLength = word & MaxHeaderLength
+    val bodyStart = WordBytes + headerLength
+    val body = Body(java.util.Arrays.copyOfRange(frame, bodyStart, frame.length))
     if (word >>> 24 == SerializeType.Json.code.toInt)
-      JsonHeader.decode(header, 0, header.length, body)
-    else BinaryHeader.decode(header, 0, header.length, body)
+      JsonHeader.decode(frame, WordBytes, headerLength, body)
+    else BinaryHeader.decode(frame, WordBytes, headerLength, body)
   }
 
   def encodeHeader(command: RemotingCommand, serializeType: SerializeType): Array[Byte] =

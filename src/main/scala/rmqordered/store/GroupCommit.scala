@@ -5,6 +5,7 @@ import java.util.concurrent.locks.ReentrantLock
 import org.slf4j.LoggerFactory
 
 import rmqordered.config.FlushDiskType
+import rmqordered.util.Survive
 
 /**
  * Makes appends durable. One thread (or, without `background`, whoever calls `runOnce`); while it
@@ -133,10 +134,7 @@ final class GroupCommit(
   }
 
   private def notify(done: Option[Throwable] => Unit): Unit =
-    try done(failure)
-    catch {
-      case error: Exception => logger.error("a send could not be answered after its flush", error)
-    }
+    Survive(logger, "what waited for a flush")(done(failure))
 }
 
 object GroupCommit {

@@ -5,14 +5,18 @@ import java.nio.charset.StandardCharsets.UTF_8
 import rmqordered.model.QueueKey
 import rmqordered.protocol.DecodedRecord
 
-/** Messages of a topic with a key, stored from `begin` to `end` inclusive, at most `limit`. */
+/**
+ * Messages of a topic with a key, stored from `begin` to `end` inclusive, at most `limit` and so
+ * many bytes, but one message of any size.
+ */
 final case class KeyQuery(
     topic: String,
     key: String,
     kind: KeyKind,
     limit: Int,
     begin: Long = 0L,
-    end: Long = Long.MaxValue
+    end: Long = Long.MaxValue,
+    maxBytes: Long = Long.MaxValue
 )
 
 /**
@@ -33,14 +37,17 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
   def query(query: KeyQuery): LogSlices = {
     val key = query.key.getBytes(UTF_8)
     val found = Vector.newBuilder[Long]
-    var (count, looked) = (0, 0)
+    var (count, looked, bytes) = (0, 0, 0L)
     index.lookUp(MessageKeys.hash(query.topic.getBytes(UTF_8), key)) { commitLogOffset =>
       looked += 1
-      if (recordAt(commitLogOffset).exists(isWanted(query, key, _))) {
-        found += commitLogOffset
-        count += 1
+      recordAt(commitLogOffset).filter(isWanted(query, key, _)).foreach { record =>
+        bytes += record.size
+        if (count == 0 || bytes <= query.maxBytes) {
+          found += commitLogOffset
+          count += 1
+        }
       }
-      count < query.limit && looked < MaxLookedAt
+      count < query.limit && bytes < query.maxBytes && looked < MaxLookedAt
     }
     slices(found.result())
   }

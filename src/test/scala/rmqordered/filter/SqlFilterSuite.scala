@@ -155,4 +155,26 @@ class SqlFilterSuite extends munit.FunSuite {
     assert(problem("a = 1 OR " * 2000 + "a = 1").contains("16384"))
     expect(true)("a = 1 OR " * 1500 + "a = 5")
   }
+
+  test("however an expression is chained, whoever evaluates it needs little stack") {
+    Seq(
+      "a" + "=a" * 8000,
+      "a" + "<>a" * 5000,
+      "a" + " IS NULL" * 2000,
+      "a" + " CONTAINS 'x'" * 1200,
+      "a" + " NOT ENDSWITH 'x' <> b" * 700
+    ).foreach(expression => assert(problem(expression).contains("chained"), expression.take(40)))
+    val deepest = Seq("(a = 5 OR b = " * 95 + "a" + ")" * 95, "a = 5 AND " * 1600 + "a = 5") ++
+      Seq("a" + " = a" * 400)
+    deepest.foreach { expression =>
+      val filter = SqlFilter.parse(expression).fold(problem => fail(problem), identity)
+      @volatile var outcome: Option[Throwable] = None
+      val evaluate: Runnable = () => { val _ = filter.matchesProperties(message) }
+      val thread = new Thread(null, evaluate, "small stack", 180L * 1024)
+      thread.setUncaughtExceptionHandler((_, error) => outcome = Some(error))
+      thread.start()
+      thread.join()
+      assertEquals(outcome, None, expression.take(40))
+    }
+  }
 }

@@ -156,6 +156,29 @@ class AccessGuardSuite extends BrokerSuite {
     )
   }
 
+  broker.test("a message is given back by those who may read its topic, and by nobody else") { b =>
+    val client = ready(b)
+    val root = as(client, "root")
+    def place(topic: String): String = {
+      val sent = root(RequestCode.SendMessageV2, sendFields(topic, 0), "secret".getBytes)
+      java.lang.Long.parseUnsignedLong(sent.ext("msgId").get.takeRight(16), 16).toString
+    }
+    def giveBack(offset: String): RemotingCommand =
+      as(client, "app")(
+        RequestCode.ConsumerSendMsgBack,
+        Map("offset" -> offset, "group" -> "g", "delayLevel" -> "-1")
+      )
+    val refused = giveBack(place("out"))
+    assertEquals(refused.code, ResponseCode.NoPermission)
+    assertEquals(refused.remark, Some("User 'app' has no permission: SUB on topic.out is needed."))
+    assertEquals(
+      as(client, "app")(RequestCode.PullMessage, pullFields("%DLQ%g", 0, 0)).code,
+      ResponseCode.TopicNotExist
+    )
+    assertEquals(giveBack(place("in")).code, 0)
+    assertEquals(giveBack("123456789").code, ResponseCode.SystemError)
+  }
+
   broker.test("administration is for administrators, and so is what nobody has thought of") { b =>
     val client = ready(b)
     val app = as(client, "app")

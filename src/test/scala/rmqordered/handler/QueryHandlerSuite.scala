@@ -117,3 +117,22 @@ class QueryHandlerSuite extends BrokerSuite {
     assertEquals(query(client, "k").code, ResponseCode.QueryNotFound)
   }
 }
+
+class QueryBytesSuite extends BrokerSuite {
+  override def settings: Map[String, String] = Map("maxPullBytes" -> "10000")
+
+  broker.test("an answer has the newest messages up to a number of bytes, and one at least") { b =>
+    val client = b.connect()
+    client.createTopic("t", 1)
+    def found(): Seq[Int] = {
+      val answer =
+        client.call(RequestCode.QueryMessage, "topic" -> "t", "key" -> "k", "maxNum" -> "64")
+      assertEquals(answer.code, 0)
+      bodies(answer).map(_.length)
+    }
+    (1 to 20).foreach(i => client.send("t", 0, "x" * (1000 + i), "KEYS\u0001k\u0002"))
+    assertEquals(found(), (0 until 8).map(1020 - _))
+    client.send("t", 0, "x" * 20000, "KEYS\u0001k\u0002")
+    assertEquals(found(), Seq(20000))
+  }
+}

@@ -56,6 +56,7 @@ class RequestDispatcherSuite extends BrokerSuite {
     val routes = Map(
       1 -> Route(ServedBy.NetworkThread, (_: Call) => throw new IllegalStateException("broken")),
       2 -> Route(ServedBy.NetworkThread, (_: Call) => throw new NoClassDefFoundError("gone")),
+      4 -> Route(ServedBy.NetworkThread, (_: Call) => throw new StackOverflowError("too deep")),
       3 -> Route(
         ServedBy.NetworkThread,
         (call: Call) => { call.answer(Response.ok); call.answer(Response.ok) }
@@ -63,8 +64,8 @@ class RequestDispatcherSuite extends BrokerSuite {
     )
     val dispatcher = new RequestDispatcher(routes, _.run())
     val connection = new RecordingConnection
-    (1 to 3).foreach(code => dispatcher.dispatch(request(code), connection))
-    assertEquals(connection.sent.map(_.code), Vector(1, 1, 0))
+    (1 to 4).foreach(code => dispatcher.dispatch(request(code), connection))
+    assertEquals(connection.sent.map(_.code), Vector(1, 1, 0, 1))
     assertEquals(connection.sent.head.remark, Some("java.lang.IllegalStateException: broken"))
   }
 

@@ -39,6 +39,22 @@ class SqlPullSuite extends BrokerSuite {
   }
 }
 
+class HostileSqlSuite extends BrokerSuite {
+  // Most of what a thread's stack can take, and beyond; then a message on which it is evaluated.
+  Seq(400, 8000).foreach { length =>
+    broker.test(s"a long poll with $length chained comparisons stops no send") { b =>
+      val (client, producer) = (b.connect(), b.connect())
+      client.createTopic("t", 1)
+      val chain = Seq("expressionType" -> "SQL92", "subscription" -> ("a" + "=a" * length))
+      client.request(
+        RequestCode.PullMessage,
+        pullFields("t", 0, 0, chain :+ ("sysFlag" -> "6"): _*)
+      )
+      (0 until 3).foreach(i => assertEquals(producer.send("t", 0, s"$i").code, 0))
+    }
+  }
+}
+
 class SqlDisabledSuite extends BrokerSuite {
   override def settings: Map[String, String] = Map("enablePropertyFilter" -> "false")
 

@@ -9,6 +9,7 @@ import io.netty.handler.codec.DecoderException
 
 import rmqordered.handler.Connection
 import rmqordered.protocol.{Body, ProtocolError, RemotingCommand, RequestCode}
+import rmqordered.util.ManualClock
 
 class ClientConnectionSuite extends munit.FunSuite {
 
@@ -33,8 +34,11 @@ class ClientConnectionSuite extends munit.FunSuite {
       Body(Array.emptyByteArray)
     )
 
+  private val limits = ConnectionLimits(10, 10000, 100000)
+  private def memory = new RequestMemory(1000000, new ManualClock())
+
   private def connected(listener: ConnectionListener): EmbeddedChannel =
-    new EmbeddedChannel(new ClientConnection(listener, ConnectionLimits(10, 10000, 100000))) {
+    new EmbeddedChannel(new ClientConnection(listener, limits, memory)) {
       override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
     }
 
@@ -91,5 +95,33 @@ class ClientConnectionSuite extends munit.FunSuite {
     channel.pipeline().fireExceptionCaught(new DecoderException(new ProtocolError("no request")))
     assertEquals(sent(channel), Seq(1, 2))
     assert(!channel.isActive)
+  }
+
+  test("when requests hold too much in all, whoever has unanswered ones is not read from") {
+    val shared = new RequestMemory(100000, new ManualClock())
+    def open(): (ClientConnection, EmbeddedChannel) = {
+      val connection = new ClientConnection(new Recorder, limits, shared)
+      val channel = new EmbeddedChannel(connection) {
+        override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
+      }
+      (connection, channel)
+    }
+    val (busy, busyChannel) = open()
+    val (idle, idleChannel) = open()
+    busyChannel.writeInbound(commit(1))
+    idleChannel.writeInbound(commit(2))
+    idle.finished(commit(2))
+    shared.hold(100000)
+    busyChannel.writeInbound(commit(3))
+    assert(!busyChannel.config().isAutoRead, "it has two unanswered")
+    assert(idleChannel.config().isAutoRead, "it has none")
+    busy.finished(commit(1))
+    assert(!busyChannel.config().isAutoRead, "it still has one")
+    busy.finished(commit(3))
+    assert(busyChannel.config().isAutoRead, "it has none any more")
+    busyChannel.writeInbound(commit(4))
+    assert(!busyChannel.config().isAutoRead)
+    shared.release(100000)
+    assert(busyChannel.config().isAutoRead, "there is room again")
   }
 }

@@ -7,14 +7,17 @@ import io.netty.handler.codec.DecoderException
 import scala.util.Random
 
 import rmqordered.protocol.{FrameCodec, Golden, RemotingCommand, SerializeType}
+import rmqordered.util.ManualClock
 
 class FrameDecoderSuite extends munit.FunSuite {
   private val frames = Golden.cases("frames.json").map(c => Golden.bytes(c.get("hex").asText()))
   private val stream = frames.reduce(_ ++ _)
   private val MaxFrame = 4096
 
+  private def memory(bytes: Long): RequestMemory = new RequestMemory(bytes, new ManualClock())
+
   private def decode(pieces: Seq[Array[Byte]]): Seq[String] = {
-    val channel = new EmbeddedChannel(new FrameDecoder(MaxFrame))
+    val channel = new EmbeddedChannel(new FrameDecoder(MaxFrame, memory(1000000)))
     pieces.foreach(piece => channel.writeInbound(Unpooled.wrappedBuffer(piece)))
     val decoded = Iterator.continually(channel.readInbound[RemotingCommand]()).takeWhile(_ != null)
     val texts = decoded.map(c => s"${c.copy(body = null)} ${Golden.hex(c.body.toArray)}").toVector
@@ -49,7 +52,7 @@ class FrameDecoderSuite extends munit.FunSuite {
   }
 
   private def refuses(hex: String): Unit = {
-    val channel = new EmbeddedChannel(new FrameDecoder(MaxFrame))
+    val channel = new EmbeddedChannel(new FrameDecoder(MaxFrame, memory(1000000)))
     intercept[DecoderException](channel.writeInbound(Unpooled.wrappedBuffer(Golden.bytes(hex))))
     // Once is enough: what follows is dropped without another error, a good frame too.
     channel.writeInbound(Unpooled.wrappedBuffer(stream))
@@ -80,6 +83,45 @@ class FrameDecoderSuite extends munit.FunSuite {
     val room = MaxFrame - FrameCodec.encode(command, SerializeType.Json).length
     val largest = command.copy(body = rmqordered.protocol.Body(new Array[Byte](room)))
     assertEquals(decode(Seq(FrameCodec.encode(largest, SerializeType.Json))).length, 1)
+  }
+
+  test("a header of more than a mebibyte is refused before it is there") {
+    val channel = new EmbeddedChannel(new FrameDecoder(16 << 20, memory(64 << 20)))
+    val word = Golden.bytes("00200000" + "00100001")
+    intercept[DecoderException](channel.writeInbound(Unpooled.wrappedBuffer(word)))
+    val _ = channel.finishAndReleaseAll()
+  }
+
+  test("a frame without room is not read until there is some, and nothing after it is lost") {
+    val shared = memory(40000)
+    val channel = new EmbeddedChannel(new FrameDecoder(1 << 20, shared))
+    val command = FrameCodec.decode(frames.head.drop(4))
+    val frame = FrameCodec.encode(
+      command.copy(body = rmqordered.protocol.Body(new Array[Byte](9000))),
+      SerializeType.Json
+    )
+    shared.hold(40000)
+    channel.writeInbound(Unpooled.wrappedBuffer(frame ++ frames.head))
+    assertEquals(channel.readInbound[RemotingCommand](), null)
+    shared.release(40000)
+    channel.runPendingTasks()
+    assertEquals(channel.readInbound[RemotingCommand]().body.length, 9000)
+    assertEquals(channel.readInbound[RemotingCommand]().opaque, command.opaque)
+    assertEquals(shared.totalBytes, 0L)
+    val _ = channel.finishAndReleaseAll()
+  }
+
+  test("what has come of a frame counts until it is complete or its connection is gone") {
+    val shared = memory(1000000)
+    def half(): EmbeddedChannel = {
+      val channel = new EmbeddedChannel(new FrameDecoder(1 << 20, shared))
+      channel.writeInbound(Unpooled.wrappedBuffer(Golden.bytes("00002710" + "00000010" + "7b")))
+      channel
+    }
+    val channels = Seq.fill(3)(half())
+    assertEquals(shared.totalBytes, 30000L)
+    channels.foreach(_.finishAndReleaseAll())
+    assertEquals(shared.totalBytes, 0L)
   }
 
   test("the encoder writes exactly what the codec writes") {

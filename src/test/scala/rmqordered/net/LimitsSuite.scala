@@ -9,11 +9,14 @@ import rmqordered.EmbeddedBroker
 import rmqordered.config.BrokerConfig
 import rmqordered.handler.{Connection, TestClient}
 import rmqordered.protocol.{Body, RemotingCommand, RequestCode, ResponseCode}
+import rmqordered.util.ManualClock
 
 class LimitsSuite extends munit.FunSuite {
   import SocketFixture._
 
   private val code = RequestCode.GetBrokerClusterInfo
+
+  private def memory = new RequestMemory(1000000, new ManualClock())
 
   private def command(body: Int): RemotingCommand =
     RemotingCommand(10, "JAVA", 479, 1, 0, None, None, Body(new Array[Byte](body)))
@@ -75,11 +78,13 @@ class LimitsSuite extends munit.FunSuite {
   }
 
   test("bytes of unanswered requests are counted until they are answered") {
-    val inFlight = new InFlight(10, 10000)
+    val inFlight = new InFlight(10, 10000, memory)
     assert(inFlight.begin(command(6000)) && !inFlight.isFull)
     assert(inFlight.begin(command(6000)) && inFlight.isFull)
     assert(inFlight.end(command(6000)), "this made room")
     assert(!inFlight.isFull && !inFlight.end(command(6000)), "there was room before")
+    assert(inFlight.begin(command(12000)) && inFlight.isFull)
+    assert(inFlight.shrink(command(12000), command(0)) && !inFlight.isFull, "it waits, and is less")
   }
 
   test("many large sends at once are all served under a small limit") {
@@ -103,6 +108,48 @@ class LimitsSuite extends munit.FunSuite {
     }
   }
 
+  test("long polls with large bodies cost next to nothing while they wait") {
+    withBroker("maxRequestBytes" -> "4000000") { broker =>
+      val first = connect(broker)
+      first.send(RequestCode.SendMessageV2, TestClient.sendFields("t", 0), "x".getBytes)
+      assertEquals(first.receive().code, 0)
+      val pollers = Seq.fill(20)(connect(broker))
+      val body = new Array[Byte](1000000)
+      pollers.foreach(
+        _.send(RequestCode.PullMessage, TestClient.pullFields("t", 0, 1, "sysFlag" -> "6"), body)
+      )
+      // Twenty megabytes went through four; a large message still does.
+      first.send(RequestCode.SendMessageV2, TestClient.sendFields("t", 0), body)
+      assertEquals(first.receive().code, 0)
+      pollers.foreach(poller => assertEquals(poller.receive().code, 0))
+    }
+  }
+
+  test("frames that never end hold up nobody with ordinary requests, and end for those who wait") {
+    withBroker("maxRequestBytes" -> "4000000") { broker =>
+      val client = connect(broker)
+      val beginning = java.nio.ByteBuffer.allocate(8).putInt(1500000).putInt(100).array()
+      val stalled = Seq.fill(40)(new java.net.Socket(broker.host(), broker.port()))
+      stalled.foreach(_.getOutputStream.write(beginning))
+      (1 to 20).foreach { i =>
+        client.send(
+          RequestCode.SendMessageV2,
+          TestClient.sendFields("t", 0),
+          new Array[Byte](50000),
+          i
+        )
+        assertEquals(client.receive().code, 0)
+      }
+      stalled.foreach(_.close())
+      client.send(
+        RequestCode.SendMessageV2,
+        TestClient.sendFields("t", 0),
+        new Array[Byte](1000000)
+      )
+      assertEquals(client.receive().code, 0)
+    }
+  }
+
   test("whoever does not read is given up before it fills the memory") {
     val nobody = new ConnectionListener {
       override def received(command: RemotingCommand, connection: Connection): Unit = ()
@@ -110,7 +157,7 @@ class LimitsSuite extends munit.FunSuite {
       override def disconnected(connection: Connection): Unit = ()
     }
     val connection =
-      new ClientConnection(nobody, ConnectionLimits(10, 10000, maxUnsentBytes = 100000))
+      new ClientConnection(nobody, ConnectionLimits(10, 10000, maxUnsentBytes = 100000), memory)
     val blocked = new ChannelOutboundHandlerAdapter {
       override def flush(context: ChannelHandlerContext): Unit = ()
     }

@@ -68,4 +68,24 @@ class GroupCommitSuite extends munit.FunSuite {
     commit.whenDurable(error => failure = error)
     assert(failure.isDefined)
   }
+
+  test("a waiter that fails in whatever way costs nobody else an answer") {
+    val log =
+      new CommitLog(DiskFiles, temporaryFolder(), 70000, RecoveredLog(Vector.empty, 0, 0L, 0L))
+    val commit = new GroupCommit(log, FlushDiskType.Sync, 10)
+    val failures = Seq(
+      new IllegalStateException("broken"),
+      new StackOverflowError("too deep"),
+      new NoClassDefFoundError("gone"),
+      new InterruptedException("leave"),
+      new OutOfMemoryError("no buffer")
+    )
+    val answered = new CountDownLatch(failures.length)
+    failures.foreach { failure =>
+      commit.whenDurable(_ => throw failure)
+      commit.whenDurable(_ => answered.countDown())
+    }
+    assert(answered.await(10, TimeUnit.SECONDS), s"${answered.getCount} were not answered")
+    commit.close()
+  }
 }
