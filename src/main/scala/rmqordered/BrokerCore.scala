@@ -42,6 +42,7 @@ final class BrokerCore(
   // Arrivals reach the pull handler, which is made after the store it reads.
   @volatile private var onArrival: QueueKey => Unit = _ => ()
   private val pops = new PopTable
+  private val popFollower = new PopFollower(pops, directory.pops)
   private val parkedPops = new ParkedPops(clock, config(Settings.maxParkedPulls))
   private val store = new MessageStore(
     directory,
@@ -52,9 +53,9 @@ final class BrokerCore(
       traffic.onStored(key.topic, count)
       onArrival(key)
     },
-    followers = Seq(new PopFollower(pops, directory.pops))
+    followers = Seq(popFollower)
   )
-  pops.clampTo(store.maxOffset)
+  popFollower.clampTo(store)
   pops.connect(new LogJournal(store, identity.storeHost))
   private val kv = new KvTable(directory.table("kvConfig"))
   private val offsets = new ConsumerOffsets(directory.table("consumerOffset"))
