@@ -7,8 +7,8 @@ import rmqordered.auth.AclFile
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes, SubscriptionGroups}
 import rmqordered.handler._
-import rmqordered.lease.{LeaseFile, QueueLockManager}
-import rmqordered.model.{Names, Perm, QueueKey, TopicConfig}
+import rmqordered.lease.{LeaseFile, LeaseSettings, QueueLockManager}
+import rmqordered.model.{MessageQueue, Names, Perm, QueueKey, TopicConfig}
 import rmqordered.net.ConnectionListener
 import rmqordered.offset.ConsumerOffsets
 import rmqordered.pop.{LogJournal, PopFollower, PopTable}
@@ -70,8 +70,13 @@ final class BrokerCore(
   private val locks = new QueueLockManager(
     new LeaseFile(directory.table("queueLeases")),
     clock,
-    config(Settings.lockMaxLiveTimeMs).toLong,
-    config(Settings.maxQueueLeases)
+    LeaseSettings(
+      config(Settings.lockMaxLiveTimeMs).toLong,
+      config(Settings.maxQueueLeases),
+      // Milliseconds go by faster than epochs are given.
+      floorWithoutFile = if (store.isNew) 0L else Math.max(clock.wallMillis(), store.lastStoreTime),
+      exists = hasQueue
+    )
   )
   private val levels = new LevelDelivery(
     store,
@@ -131,6 +136,7 @@ final class BrokerCore(
   def periodicTasks: Seq[PeriodicTask] = Seq(
     PeriodicTask(config(Settings.flushConsumerOffsetInterval).toLong, () => offsets.flush()),
     PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
+    PeriodicTask(LeaseSettings.RenewalSaveMs, () => locks.flush()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
     PeriodicTask(ParkedSweepMs, () => parkedPops.expire()),
     PeriodicTask(ReviveMs, () => revival.run()),
@@ -156,8 +162,13 @@ final class BrokerCore(
     releasePolls()
     store.close()
     offsets.flush()
+    locks.flush()
     flushDelays()
   }
+
+  private def hasQueue(queue: MessageQueue): Boolean =
+    queue.brokerName == identity.brokerName && queue.queueId >= 0 &&
+      store.topics.get(queue.topic).exists(queue.queueId < _.queueNums)
 
   /**
    * Retention stops before the oldest message that still waits for its time. The end of the log is
@@ -195,7 +206,10 @@ final class BrokerCore(
         traffic,
         identity,
         config(Settings.maxQueuesPerTopic),
-        pops.removeTopic
+        topic => {
+          pops.removeTopic(topic)
+          locks.removeTopic(topic)
+        }
       ),
       send = new SendHandler(store, creation, groups, locks, delays, sendSettings),
       pull = pull,
@@ -214,6 +228,7 @@ final class BrokerCore(
       group = new GroupHandler(
         GroupTables(groups, consumers, producers, offsets, store, traffic),
         identity,
+        locks.removeGroup,
         pops.removeGroup
       ),
       runtime = new RuntimeHandler(identity, store, traffic, clock, directory.path.toFile),
