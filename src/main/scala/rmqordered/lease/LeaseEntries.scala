@@ -70,10 +70,10 @@ private[lease] final case class LeaseEntries(entries: Map[LeaseKey, LeaseEntry],
 }
 
 /**
- * The lock table after a start. Who held a queue may still be at work and trust its lease, so nobody
- * else gets it for one lifetime, whatever the clock says. Whether the owner's epoch counts is for
- * the recorded expiry to say: if that has passed, or the clock shows less than it has shown before
- * and nobody can tell, it does not, and the owner asks for a new one.
+ * The lock table after a start. Who held a queue may still be at work and trust its lease, so
+ * nobody else gets it for one lifetime, whatever the clock says. Whether the owner's epoch counts
+ * is for the recorded expiry to say: if that has passed, or the clock shows less than it has shown
+ * before and nobody can tell, it does not, and the owner asks for a new one.
  */
 private[lease] final class LeaseRestart(
     clock: Clock,

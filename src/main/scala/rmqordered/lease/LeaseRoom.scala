@@ -4,8 +4,8 @@ package rmqordered.lease
  * Which of the keys that the table does not know may be added. If they are more than it has room
  * for, keys that nobody holds are forgotten first, but for those `known` that are wanted as well.
  *
- * As in RocketMQ a queue can be locked that does not exist. Such leases fill a tenth of the table at
- * most: nonsense must not keep others from their queues.
+ * As in RocketMQ a queue can be locked that does not exist. Such leases fill a tenth of the table
+ * at most: nonsense must not keep others from their queues.
  */
 private[lease] final class LeaseRoom(
     table: LeaseEntries,

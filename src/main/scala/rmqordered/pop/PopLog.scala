@@ -65,8 +65,9 @@ final class PopFollower(table: PopTable, file: SmallFile) extends LogFollower {
   }
 
   /**
-   * At a start: takes back what the log does not hold, and replaces the picture at once. It may know
-   * pops of messages that a power failure took, and other messages are about to get their offsets.
+   * At a start: takes back what the log does not hold, and replaces the picture at once. It may
+   * know pops of messages that a power failure took, and other messages are about to get their
+   * offsets.
    *
    * @throws java.io.IOException
    *   when the picture cannot be replaced

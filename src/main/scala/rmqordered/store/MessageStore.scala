@@ -183,8 +183,8 @@ final class MessageStore(
   }
 
   /**
-   * Under the append lock, which a deletion takes as well: behind a tombstone nothing of the deleted
-   * topic may follow, though its sender has looked the topic up before.
+   * Under the append lock, which a deletion takes as well: behind a tombstone nothing of the
+   * deleted topic may follow, though its sender has looked the topic up before.
    */
   private def whileTopicExists[T](topic: String)(action: => T): Option[T] =
     appendLock.synchronized {

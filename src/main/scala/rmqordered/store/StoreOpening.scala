@@ -96,7 +96,8 @@ final class StoreOpening(
   private def canResume(found: Checkpoint): Boolean = {
     val problem =
       if (!found.hasFiles) Some("they were being made anew when the broker stopped")
-      else if (found.queueFileBytes != queueFileBytes) Some("the size of the queue files has changed")
+      else if (found.queueFileBytes != queueFileBytes)
+        Some("the size of the queue files has changed")
       else if (found.logOffset < logMin) Some(s"the log begins at $logMin")
       else resumeQueues().orElse(index.resume(found.index, found.logOffset))
     problem.foreach { what =>

@@ -139,15 +139,16 @@ class LockAndOffsetSuite extends BrokerSuite {
     assertEquals(query(client).ext("offset"), Some("5"))
   }
 
-  broker.test("locks end with their topic or group, and a topic made anew goes on with epochs") { b =>
-    val client = ready(b)
-    client.lock("c1", "g", "t", 0)
-    client.call(RequestCode.DeleteTopicInBroker, "topic" -> "t")
-    client.createTopic("t", 2)
-    assertEquals(commit(client, 0, "leaseEpoch" -> "1").code, ResponseCode.StaleLeaseEpoch)
-    assertEquals(epochOf(client.lock("c2", "g", "t", 0)), 2L)
-    client.call(RequestCode.DeleteSubscriptionGroup, "groupName" -> "g")
-    assertEquals(epochOf(client.lock("c1", "g", "t", 0)), 3L)
+  broker.test("locks end with their topic or group, and a topic made anew goes on with epochs") {
+    b =>
+      val client = ready(b)
+      client.lock("c1", "g", "t", 0)
+      client.call(RequestCode.DeleteTopicInBroker, "topic" -> "t")
+      client.createTopic("t", 2)
+      assertEquals(commit(client, 0, "leaseEpoch" -> "1").code, ResponseCode.StaleLeaseEpoch)
+      assertEquals(epochOf(client.lock("c2", "g", "t", 0)), 2L)
+      client.call(RequestCode.DeleteSubscriptionGroup, "groupName" -> "g")
+      assertEquals(epochOf(client.lock("c1", "g", "t", 0)), 3L)
   }
 
   broker.test("a queue that does not exist can be locked, as in RocketMQ") { b =>

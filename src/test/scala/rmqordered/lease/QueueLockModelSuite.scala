@@ -89,7 +89,11 @@ class QueueLockModelSuite extends munit.FunSuite {
           val outcomes = locks.tryLock("g", client, asked)
           val expected = asked.map(q => q -> model.lock(client, q, !file.isBroken)).toMap
           file.isBroken = false
-          assertEquals(outcomes.map { case (q, outcome) => q -> isGranted(outcome) }, expected, clue)
+          assertEquals(
+            outcomes.map { case (q, outcome) => q -> isGranted(outcome) },
+            expected,
+            clue
+          )
       }
       queues.foreach { queue =>
         (0L to model.epoch(queue) + 1).foreach { epoch =>

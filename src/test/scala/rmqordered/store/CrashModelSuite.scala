@@ -304,7 +304,8 @@ object CrashRun {
       val q = attempt.queueId
       open(q) -= attempt
       // An answer may come after its topic was deleted.
-      if (attempt.incarnation == incarnation) attempt.bodies.zipWithIndex.foreach { case (body, i) => known(q)(queueOffset + i) = body }
+      if (attempt.incarnation == incarnation)
+        attempt.bodies.zipWithIndex.foreach { case (body, i) => known(q)(queueOffset + i) = body }
     }
 
     private var isRetiring = false

@@ -172,7 +172,9 @@ class MessageStoreSuite extends munit.FunSuite {
     }
   }
 
-  fixture.test("properties that a record cannot hold are refused, and nothing of the append lands") {
+  fixture.test(
+    "properties that a record cannot hold are refused, and nothing of the append lands"
+  ) {
     f =>
       f.use { opened =>
         def full(bytes: Int) = {
