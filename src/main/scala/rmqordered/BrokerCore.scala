@@ -9,8 +9,8 @@ import rmqordered.auth.AclFile
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes, SubscriptionGroups}
 import rmqordered.handler._
-import rmqordered.lease.{LeaseFile, QueueLockManager}
-import rmqordered.model.{Names, Perm, QueueKey, TopicConfig}
+import rmqordered.lease.{LeaseFile, LeaseSettings, QueueLockManager}
+import rmqordered.model.{MessageQueue, Names, Perm, QueueKey, TopicConfig}
 import rmqordered.net.ConnectionListener
 import rmqordered.offset.ConsumerOffsets
 import rmqordered.pop.{LogJournal, PopFollower, PopTable}
@@ -44,6 +44,7 @@ final class BrokerCore(
   // Arrivals reach the pull handler, which is made after the store it reads.
   @volatile private var onArrival: QueueKey => Unit = _ => ()
   private val pops = new PopTable
+  private val popFollower = new PopFollower(pops, directory.pops)
   private val parkedPops = new ParkedPops(clock, config(Settings.maxParkedPulls))
   private val store = new MessageStore(
     directory,
@@ -54,9 +55,9 @@ final class BrokerCore(
       traffic.onStored(key.topic, count)
       onArrival(key)
     },
-    followers = Seq(new PopFollower(pops, directory.pops))
+    followers = Seq(popFollower)
   )
-  pops.clampTo(store.maxOffset)
+  popFollower.clampTo(store)
   pops.connect(new LogJournal(store, identity.storeHost))
   private val kv = new KvTable(directory.table("kvConfig"))
   private val offsets = new ConsumerOffsets(directory.table("consumerOffset"))
@@ -71,8 +72,13 @@ final class BrokerCore(
   private val locks = new QueueLockManager(
     new LeaseFile(directory.table("queueLeases")),
     clock,
-    config(Settings.lockMaxLiveTimeMs).toLong,
-    config(Settings.maxQueueLeases)
+    LeaseSettings(
+      config(Settings.lockMaxLiveTimeMs).toLong,
+      config(Settings.maxQueueLeases),
+      // Milliseconds go by faster than epochs are given.
+      floorWithoutFile = if (store.isNew) 0L else Math.max(clock.wallMillis(), store.lastStoreTime),
+      exists = hasQueue
+    )
   )
   private val levels = new LevelDelivery(
     store,
@@ -137,6 +143,7 @@ final class BrokerCore(
   def periodicTasks: Seq[PeriodicTask] = Seq(
     PeriodicTask(config(Settings.flushConsumerOffsetInterval).toLong, () => offsets.flush()),
     PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
+    PeriodicTask(LeaseSettings.RenewalSaveMs, () => locks.flush()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
     PeriodicTask(ParkedSweepMs, () => parkedPops.expire()),
     PeriodicTask(ReviveMs, () => revival.run()),
@@ -162,8 +169,13 @@ final class BrokerCore(
     releasePolls()
     store.close()
     offsets.flush()
+    locks.flush()
     flushDelays()
   }
+
+  private def hasQueue(queue: MessageQueue): Boolean =
+    queue.brokerName == identity.brokerName && queue.queueId >= 0 &&
+      store.topics.get(queue.topic).exists(queue.queueId < _.queueNums)
 
   /**
    * Retention stops before the oldest message that still waits for its time. The end of the log is
@@ -201,7 +213,10 @@ final class BrokerCore(
         traffic,
         identity,
         config(Settings.maxQueuesPerTopic),
-        pops.removeTopic
+        topic => {
+          pops.removeTopic(topic)
+          locks.removeTopic(topic)
+        }
       ),
       send = new SendHandler(store, creation, groups, locks, delays, sendSettings),
       pull = pull,
@@ -220,6 +235,7 @@ final class BrokerCore(
       group = new GroupHandler(
         GroupTables(groups, consumers, producers, offsets, store, traffic),
         identity,
+        locks.removeGroup,
         pops.removeGroup
       ),
       runtime = new RuntimeHandler(identity, store, traffic, clock, directory.path.toFile),

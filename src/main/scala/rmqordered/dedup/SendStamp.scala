@@ -2,6 +2,8 @@ package rmqordered.dedup
 
 import java.lang.{Long => JLong}
 
+import rmqordered.protocol.{DecodedRecord, MessageProperties}
+
 /**
  * The stamp of one message: who sends it, and which one it is.
  *
@@ -46,6 +48,10 @@ object SendStamp {
       stamp.toRight(malformed(text))
     case _ => Left(malformed(text))
   }
+
+  /** The stamp that a stored message carries, if any. */
+  def of(record: DecodedRecord): Option[SendStamp] =
+    MessageProperties.find(record.content.properties, PropertyName).flatMap(parse(_).toOption)
 
   def digestText(digest: Long): String = {
     val hex = JLong.toHexString(digest)

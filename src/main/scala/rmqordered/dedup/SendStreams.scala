@@ -5,7 +5,7 @@ import java.io.IOException
 import org.slf4j.LoggerFactory
 
 import rmqordered.model.{Names, QueueKey}
-import rmqordered.protocol.{DecodedRecord, MessageProperties}
+import rmqordered.protocol.DecodedRecord
 import rmqordered.util.SmallFile
 
 /** Whose messages, into which queue: what sequences are counted in. */
@@ -51,8 +51,8 @@ object StampVerdict {
   /** Messages are missing before the first one of the request. */
   final case class SequenceGap(expected: Long, found: Long, last: LastStamp) extends Refused
 
-  /** The request repeats the last message, and it is not the same. */
-  final case class ReplayDiverged(found: Long, last: LastStamp) extends Refused
+  /** The request repeats a message, and it is not the one that `landed`. */
+  final case class ReplayDiverged(found: Long, landed: LastStamp) extends Refused
 
   /** A later batch has landed. */
   final case class StaleBatch(found: Long, last: LastStamp) extends Refused
@@ -110,12 +110,8 @@ final class SendStreams(file: SmallFile, capacity: Int) {
 
   /** Recovery: a record of the log, in order. */
   def observe(record: DecodedRecord): Unit =
-    if (record.position.commitLogOffset >= validToOffset)
-      for {
-        text <- MessageProperties.find(record.content.properties, SendStamp.PropertyName)
-        if counts(record.envelope.topic)
-        stamp <- SendStamp.parse(text).toOption
-      } {
+    if (record.position.commitLogOffset >= validToOffset && counts(record.envelope.topic))
+      SendStamp.of(record).foreach { stamp =>
         val queue = QueueKey(record.envelope.topic, record.envelope.queueId)
         val key = StreamKey(queue, stamp.sink, stamp.partition)
         remember(key, stamp, record.position.queueOffset, record.position.commitLogOffset)
@@ -132,8 +128,15 @@ final class SendStreams(file: SmallFile, capacity: Int) {
 
   def size: Int = streams.size
 
-  /** Says what to do with a request. Changes nothing. */
-  def judge(queue: QueueKey, request: StampedRequest): StampVerdict = {
+  /**
+   * Says what to do with a request. Changes nothing.
+   *
+   * @param stampAt
+   *   the stamp of the message at an offset of the queue
+   */
+  def judge(queue: QueueKey, request: StampedRequest)(
+      stampAt: Long => Option[SendStamp]
+  ): StampVerdict = {
     import StampVerdict._
     val first = request.firstSequence
     last(StreamKey(queue, request.sink, request.partition)) match {
@@ -144,15 +147,39 @@ final class SendStreams(file: SmallFile, capacity: Int) {
       case Some(last) if request.batch > last.batch =>
         if (first == 0) Append(0) else SequenceGap(0, first, last)
       case Some(last) if first > last.sequence + 1 => SequenceGap(last.sequence + 1, first, last)
-      case Some(last) if differs(request, last) =>
-        ReplayDiverged(request.digestOf(last.sequence), last)
-      case Some(last) if request.lastSequence <= last.sequence => Duplicate(last)
-      case Some(last) => Append((last.sequence + 1 - first).toInt)
+      case Some(last) =>
+        val landed = newestRepeated(request, last, stampAt)
+        landed.filter(one => request.digestOf(one.sequence) != one.digest) match {
+          case Some(other) => ReplayDiverged(request.digestOf(other.sequence), other)
+          case None if request.lastSequence <= last.sequence => Duplicate(last)
+          case None => Append((last.sequence + 1 - first).toInt)
+        }
     }
   }
 
-  private def differs(request: StampedRequest, last: LastStamp): Boolean =
-    request.contains(last.sequence) && request.digestOf(last.sequence) != last.digest
+  /**
+   * The newest landed message that a request of the same batch repeats, if it is known or can be
+   * looked up. A digest covers all messages before, so one comparison is enough.
+   */
+  private def newestRepeated(
+      request: StampedRequest,
+      last: LastStamp,
+      stampAt: Long => Option[SendStamp]
+  ): Option[LastStamp] =
+    if (request.contains(last.sequence)) Some(last)
+    else if (request.firstSequence > last.sequence) None
+    else
+      for {
+        queueOffset <- last.offsetOf(request.lastSequence)
+        stamp <- stampAt(queueOffset)
+        if stamp.sink == request.sink && stamp.partition == request.partition
+        if stamp.batch == request.batch && stamp.sequence == request.lastSequence
+      } yield last.copy(
+        sequence = stamp.sequence,
+        digest = stamp.digest,
+        queueOffset = queueOffset,
+        runStart = Math.min(last.runStart, stamp.sequence)
+      )
 
   /**
    * The messages of a request, all but the first `skipped`, were appended in consecutive places.

@@ -1,10 +1,18 @@
 package rmqordered.handler
 
 import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
 
 import rmqordered.lease.StaleEpoch
 import rmqordered.model.QueueKey
-import rmqordered.protocol.{ExtFields, ProtocolError, ResponseCode}
+import rmqordered.protocol.{
+  ExtFields,
+  MessageProperties,
+  ProtocolError,
+  ResponseCode,
+  StoredRecord
+}
+import rmqordered.store.AppendOutcome
 
 /** A request is refused for a reason the client should see. Carries no stack: it is no bug. */
 final class Refusal(val code: Int, val remark: String, val fields: Option[ExtFields] = None)
@@ -58,6 +66,17 @@ object Failures {
   def badBody(problem: String): Refusal = invalid(s"The request's body cannot be read: $problem.")
 
   def illegalMessage(sentence: String): Refusal = new Refusal(ResponseCode.MessageIllegal, sentence)
+
+  /** What the store can never take. */
+  def impossible(outcome: AppendOutcome.Impossible): Refusal = outcome match {
+    case AppendOutcome.NoTopic(topic) => topicNotExist(topic)
+    case other => illegalMessage(s"the message is illegal: ${other.reason}")
+  }
+
+  def propertiesTooLong(properties: Iterable[(String, String)]): Refusal = {
+    val bytes = MessageProperties.encode(properties).getBytes(UTF_8).length
+    impossible(AppendOutcome.PropertiesTooLong(bytes, StoredRecord.MaxPropertiesBytes))
+  }
 
   def noPermission(sentence: String): Refusal = new Refusal(ResponseCode.NoPermission, sentence)
 

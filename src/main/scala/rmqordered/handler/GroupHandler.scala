@@ -27,6 +27,7 @@ final case class GroupTables(
 final class GroupHandler(
     tables: GroupTables,
     identity: BrokerIdentity,
+    onDeleted: String => Unit,
     onCleaned: String => Unit
 ) {
   import tables._
@@ -75,6 +76,7 @@ final class GroupHandler(
   def delete(call: Call): Unit = {
     val group = call.text("groupName")
     groups.delete(group)
+    onDeleted(group)
     if (call.optionalFlag("cleanOffset").getOrElse(false)) {
       offsets.removeGroup(group)
       onCleaned(group)

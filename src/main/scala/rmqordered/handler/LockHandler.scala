@@ -103,7 +103,7 @@ final class LockHandler(locks: QueueLockManager, clock: Clock) {
     val clientId: String = body.path("clientId").asText()
     val queues: Seq[MessageQueue] = Bodies.messageQueues(body.path("mqSet"))
 
-    /** Leases are remembered for ever: nothing illegal may get into their table. */
+    /** Leases outlive restarts: nothing illegal may get into their table. */
     def ensureLegal(): Unit = {
       if (clientId.isBlank) throw Failures.invalid("The lock request's clientId is blank.")
       (Names.groupProblem(group) ++ queues.flatMap(queue =>

@@ -1,7 +1,6 @@
 package rmqordered.handler
 
 import java.nio.ByteBuffer
-import java.nio.charset.StandardCharsets.UTF_8
 
 import rmqordered.protocol.{
   Body,
@@ -10,10 +9,9 @@ import rmqordered.protocol.{
   RecordContent,
   RecordReader,
   ResponseCode,
-  Slice,
   StoredRecord
 }
-import rmqordered.schedule.Redelivery
+import rmqordered.schedule.{Redelivery, Refitting}
 
 /** What one pop found in one queue. `kind` tells the topic from its two retry topics. */
 final case class PoppedMessages(
@@ -127,9 +125,14 @@ object PopReply {
         val properties = Redelivery
           .propertiesOf(record)
           .updated(MessageProperties.PopCheckpoint, handle(record.position.queueOffset))
-        val encoded = Slice(MessageProperties.encode(properties).getBytes(UTF_8))
-        val content = new RecordContent(record.content.flag, record.content.body, encoded)
-        Body(StoredRecord.encode(record.envelope.copy(topic = topic), content, record.position))
+        // Without room it goes out as it is: clients make the handle of a retry topic themselves.
+        val (envelope, content) = Refitting.fitting(properties).fold(
+          (record.envelope, record.content)
+        ) { encoded =>
+          val relabelled = new RecordContent(record.content.flag, record.content.body, encoded)
+          (record.envelope.copy(topic = topic), relabelled)
+        }
+        Body(StoredRecord.encode(envelope, content, record.position))
       }.toVector
     )
   }

@@ -1,6 +1,5 @@
 package rmqordered.handler
 
-import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger, AtomicLong}
 
 import org.slf4j.LoggerFactory
@@ -11,8 +10,8 @@ import rmqordered.group.SubscriptionGroups
 import rmqordered.model.Names
 import rmqordered.offset.OffsetKey
 import rmqordered.pop.{Bits, CheckPoint, PopTable}
-import rmqordered.protocol.{DecodedRecord, MessageProperties, RecordContent, Slice}
-import rmqordered.schedule.Redelivery
+import rmqordered.protocol.{DecodedRecord, MessageProperties}
+import rmqordered.schedule.{Redelivery, Refitting}
 import rmqordered.store.{AppendOutcome, MessageStore}
 import rmqordered.util.Clock
 
@@ -90,7 +89,12 @@ final class PopRevival(
         val times = record.envelope.reconsumeTimes
         val isDead = groups.get(key.group).exists(times >= _.retryMaxTimes)
         if (!isDead && times > 0 && !point.isChosen) putOff(key, point, offset, times)(done)
-        else append(record, target(key, record, isDead), propertiesOf(point, record))(done)
+        else {
+          val properties = propertiesOf(point, record)
+          // Without room for its handle it could not be acknowledged: there is no second try.
+          val isFull = !Refitting.leave(HandleBytes, properties)
+          append(record, target(key, record, isDead || isFull), properties)(done)
+        }
     }
 
   /** Hides it once more instead of handing it to the next consumer at once. */
@@ -110,7 +114,12 @@ final class PopRevival(
     if (isDead) {
       logger.info("message goes to the dead letters group={} at={}", key.group, record.position)
       creation.dlqTopic(key.group).name
-    } else creation.popRetryTopic(retryTopic(key)).name
+    } else {
+      // With a name too long for a topic there is no second try.
+      val retry = retryTopic(key)
+      if (Names.topicProblem(retry).isEmpty) creation.popRetryTopic(retry).name
+      else creation.dlqTopic(key.group).name
+    }
 
   private def propertiesOf(point: CheckPoint, record: DecodedRecord): VectorMap[String, String] = {
     val before = Redelivery.propertiesOf(record).removed(MessageProperties.PopCheckpoint)
@@ -128,8 +137,7 @@ final class PopRevival(
       topic: String,
       properties: VectorMap[String, String]
   )(done: Boolean => Unit): Unit = {
-    val encoded = Slice(MessageProperties.encode(properties).getBytes(UTF_8))
-    val content = new RecordContent(record.content.flag, record.content.body, encoded)
+    val content = Refitting.again(record.content, properties)
     val envelope = record.envelope.copy(
       topic = topic,
       queueId = 0,
@@ -137,10 +145,15 @@ final class PopRevival(
     )
     store.append(envelope, Vector(content)) {
       case _: AppendOutcome.Stored => done(true)
-      case AppendOutcome.TooLarge(bytes, limit) =>
-        logger.warn("a popped message is given up bytes={} limit={}", bytes, limit)
+      // Deleted this moment: the next round makes it anew.
+      case AppendOutcome.NoTopic(_) | AppendOutcome.Unavailable(_) => done(false)
+      case refused: AppendOutcome.Impossible =>
+        logger.error(
+          "a popped message is given up reason={} at={}",
+          refused.reason,
+          record.position
+        )
         done(true)
-      case AppendOutcome.Unavailable(_) => done(false)
     }
   }
 }
@@ -150,6 +163,9 @@ object PopRevival {
 
   // A timer shared with others must not be held for long.
   private val MaxBatch = 1000
+
+  // POP_CK, which every message from a retry topic gets: seven numbers and the broker's name.
+  private val HandleBytes = 512
 
   // Ten seconds, as RocketMQ's first retry of a pulled message.
   private val FirstDelayLevel = 3

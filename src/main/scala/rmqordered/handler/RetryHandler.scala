@@ -1,7 +1,5 @@
 package rmqordered.handler
 
-import java.nio.charset.StandardCharsets.UTF_8
-
 import org.slf4j.LoggerFactory
 
 import scala.collection.immutable.VectorMap
@@ -13,11 +11,9 @@ import rmqordered.protocol.{
   MessageId,
   MessageProperties,
   RecordContent,
-  ResponseCode,
-  Slice,
-  StoredRecord
+  ResponseCode
 }
-import rmqordered.schedule.{DelayPlanner, Redelivery}
+import rmqordered.schedule.{DelayPlanner, Redelivery, Refitting}
 import rmqordered.store.{AppendOutcome, MessageStore}
 
 /**
@@ -54,16 +50,44 @@ final class RetryHandler(
     val delayLevel = call.int("delayLevel")
     val times = record.envelope.reconsumeTimes
     val isDead = delayLevel < 0 || times >= maxTimes(call, config)
-    val (target, level) =
-      if (isDead) (QueueKey(creation.dlqTopic(config.name).name, 0), 0)
-      else {
-        val topic = creation.retryTopic(config.name, config.retryQueueNums).name
-        val queueId = settings.pickQueue(config.retryQueueNums)
-        (QueueKey(topic, queueId), if (delayLevel == 0) FirstRetryLevel + times else delayLevel)
-      }
-    if (isDead)
+    val level = if (delayLevel == 0) FirstRetryLevel + times else delayLevel
+    val waiting = if (isDead) None else retry(config, record, level)
+    val (target, content) = waiting.getOrElse(deadLetter(config, record, isExpected = isDead))
+    store(call, record, target, content)
+  }
+
+  /** What comes again, unless the properties that a second try needs do not fit. */
+  private def retry(
+      config: SubscriptionGroupConfig,
+      record: DecodedRecord,
+      level: Int
+  ): Option[(QueueKey, RecordContent)] = {
+    val topic = creation.retryTopic(config.name, config.retryQueueNums).name
+    val target = QueueKey(topic, settings.pickQueue(config.retryQueueNums))
+    val placed = delays
+      .place(target, returned(record, level))
+      .fold(problem => throw Failures.illegalMessage(s"the message is illegal: $problem"), identity)
+    Refitting
+      .fitting(placed.properties)
+      .map(p => (placed.queue, new RecordContent(record.content.flag, record.content.body, p)))
+  }
+
+  private def deadLetter(
+      config: SubscriptionGroupConfig,
+      record: DecodedRecord,
+      isExpected: Boolean
+  ): (QueueKey, RecordContent) = {
+    if (isExpected)
       logger.info("message goes to the dead letters group={} at={}", config.name, record.position)
-    store(call, record, target, returned(record, level))
+    else
+      logger.warn(
+        "a message has no room for the properties of a retry and goes to the dead letters " +
+          "group={} at={}",
+        config.name,
+        record.position
+      )
+    val target = QueueKey(creation.dlqTopic(config.name).name, 0)
+    (target, Refitting.again(record.content, returned(record, 0)))
   }
 
   private def maxTimes(call: Call, config: SubscriptionGroupConfig): Int =
@@ -92,27 +116,17 @@ final class RetryHandler(
       call: Call,
       record: DecodedRecord,
       target: QueueKey,
-      properties: VectorMap[String, String]
+      content: RecordContent
   ): Unit = {
-    val placed = delays
-      .place(target, properties)
-      .fold(problem => throw Failures.illegalMessage(s"the message is illegal: $problem"), identity)
-    val encoded = MessageProperties.encode(placed.properties).getBytes(UTF_8)
-    if (encoded.length > StoredRecord.MaxPropertiesBytes)
-      throw new Refusal(ResponseCode.SystemError, "PROPERTIES_SIZE_EXCEEDED")
-    val content = new RecordContent(record.content.flag, record.content.body, Slice(encoded))
     val envelope = record.envelope.copy(
-      topic = placed.queue.topic,
-      queueId = placed.queue.queueId,
+      topic = target.topic,
+      queueId = target.queueId,
       storeHost = settings.identity.storeHost,
       reconsumeTimes = record.envelope.reconsumeTimes + 1
     )
     store.append(envelope, Vector(content)) {
       case _: AppendOutcome.Stored => call.answer(Response.ok)
-      case AppendOutcome.TooLarge(bytes, limit) =>
-        call.fail(Failures.illegalMessage(
-          s"the message is illegal: $bytes bytes stored, at most $limit allowed"
-        ))
+      case refused: AppendOutcome.Impossible => call.fail(Failures.impossible(refused))
       case AppendOutcome.Unavailable(reason) => call.fail(Failures.unavailable(reason))
     }
   }

@@ -1,7 +1,5 @@
 package rmqordered.handler
 
-import java.nio.charset.StandardCharsets.UTF_8
-
 import org.slf4j.LoggerFactory
 
 import scala.collection.immutable.VectorMap
@@ -15,10 +13,9 @@ import rmqordered.protocol.{
   MessageProperties,
   RecordContent,
   RecordEnvelope,
-  Slice,
-  StoredRecord
+  Slice
 }
-import rmqordered.schedule.DelayPlanner
+import rmqordered.schedule.{DelayPlanner, Refitting}
 import rmqordered.store.{AppendOutcome, MessageStore, StampedOutcome}
 
 /** What a send needs of the broker around it. */
@@ -59,8 +56,14 @@ final class SendHandler(
     val placed = delays
       .place(actual, properties)
       .fold(problem => throw Failures.illegalMessage(s"the message is illegal: $problem"), identity)
-    val encoded = encodedProperties(placed.properties)
-    val content = new RecordContent(request.flag, Slice(body), Slice(encoded))
+    // A dead letter has nowhere else to go: it does without what the broker would add.
+    val lesser = if (actual == target) None else Refitting.fitting(received)
+    val encoded = Refitting.fitting(placed.properties).orElse(lesser)
+    val content = new RecordContent(
+      request.flag,
+      Slice(body),
+      encoded.getOrElse(throw Failures.propertiesTooLong(placed.properties))
+    )
     val uniqueKey = properties.get(MessageProperties.UniqueKey)
     val sent = Sent(call, envelope(call, request, placed.queue), target.queueId, uniqueKey)
     append(sent, request, Vector(content))
@@ -173,16 +176,6 @@ final class SendHandler(
     if (isDeadLetter) withBroker.updated(MessageProperties.Delay, "-1") else withBroker
   }
 
-  private def encodedProperties(properties: VectorMap[String, String]): Array[Byte] = {
-    val encoded = MessageProperties.encode(properties).getBytes(UTF_8)
-    if (encoded.length > StoredRecord.MaxPropertiesBytes)
-      throw Failures.illegalMessage(
-        s"the message is illegal: ${encoded.length} bytes of properties, at most " +
-          s"${StoredRecord.MaxPropertiesBytes} allowed"
-      )
-    encoded
-  }
-
   private def envelope(call: Call, request: SendRequest, target: QueueKey): RecordEnvelope =
     RecordEnvelope(
       topic = target.topic,
@@ -198,12 +191,7 @@ final class SendHandler(
     case AppendOutcome.Stored(queueOffset, commitLogOffsets) =>
       val fields = receipt(sent, queueOffset, commitLogOffsets.map(messageId(_)).toSeq)
       sent.call.answer(Response.fields(fields: _*))
-    case AppendOutcome.TooLarge(bytes, limit) =>
-      sent.call.fail(
-        Failures.illegalMessage(
-          s"the message is illegal: $bytes bytes stored, at most $limit allowed"
-        )
-      )
+    case refused: AppendOutcome.Impossible => sent.call.fail(Failures.impossible(refused))
     case AppendOutcome.Unavailable(reason) => sent.call.fail(Failures.unavailable(reason))
   }
 

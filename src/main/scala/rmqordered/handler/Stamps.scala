@@ -80,13 +80,13 @@ object Stamps {
       )
     case StampVerdict.SequenceGap(expected, found, last) =>
       refused(ResponseCode.SequenceGap, s"Sequence $expected is expected, found $found.", last)
-    case StampVerdict.ReplayDiverged(found, last) =>
+    case StampVerdict.ReplayDiverged(found, landed) =>
       refused(
         ResponseCode.ReplayDiverged,
-        s"Sequence ${last.sequence} of batch ${last.batch} landed with digest " +
-          s"${SendStamp.digestText(last.digest)}, found ${SendStamp.digestText(found)}: " +
+        s"Sequence ${landed.sequence} of batch ${landed.batch} landed with digest " +
+          s"${SendStamp.digestText(landed.digest)}, found ${SendStamp.digestText(found)}: " +
           "this is not what was sent before.",
-        last
+        landed
       )
     case StampVerdict.StaleBatch(found, last) =>
       refused(

@@ -9,18 +9,27 @@ final case class LeaseKey(group: String, queue: MessageQueue)
  * Who holds a queue.
  *
  * @param epoch
- *   rises by one with every grant and takeover of the key, for ever; a renewal keeps it
+ *   rises with every grant and takeover of the key, for ever; a renewal keeps it
  * @param expiresAt
  *   monotonic time; the lease is dead strictly after it
+ * @param isOver
+ *   the epoch has ended, or may have: it counts no more. Until `expiresAt` nobody else gets the
+ *   queue all the same
  */
 final case class Lease(
     clientId: String,
     epoch: Long,
     grantedAtWall: Long,
     renewedAtWall: Long,
-    expiresAt: Long
+    expiresAt: Long,
+    isOver: Boolean = false
 ) {
-  def isLive(now: Long): Boolean = now <= expiresAt
+
+  /** Whether the owner may do anything under its epoch. */
+  def isLive(now: Long): Boolean = !isOver && isHeld(now)
+
+  /** Whether others have to wait. */
+  def isHeld(now: Long): Boolean = now <= expiresAt
 
   def expiresInMillis(now: Long): Long = Math.max(expiresAt - now, 0L)
 }
@@ -49,6 +58,6 @@ object LockOutcome {
  * @param holder
  *   the lease that is live now, if any
  * @param lastEpoch
- *   the highest epoch ever given
+ *   no epoch above was ever given
  */
 final case class StaleEpoch(holder: Option[Lease], lastEpoch: Long)

@@ -16,6 +16,7 @@ object OwnershipEvent {
   case object TakeoverAfterExpiry extends Reason("takeover-after-expiry")
   case object Unlocked extends Reason("unlocked")
   case object Reset extends Reason("reset")
+  case object Deleted extends Reason("deleted")
 }
 
 /** The last changes of ownership, oldest first. Bounded. Not thread-safe: its owner guards it. */

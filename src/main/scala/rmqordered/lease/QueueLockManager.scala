@@ -4,8 +4,6 @@ import java.io.IOException
 
 import org.slf4j.LoggerFactory
 
-import scala.collection.mutable
-
 import rmqordered.model.MessageQueue
 import rmqordered.util.Clock
 
@@ -22,37 +20,43 @@ import rmqordered.util.Clock
  * table itself is locked for moments only (`this`), so that the fence in front of every pull never
  * waits for a disk.
  *
- * After a restart the recorded owner keeps its queue for one lifetime counted from the restart: it
- * may still be at work and trust its lease.
+ * After a restart nobody but the recorded owner gets a queue for one lifetime counted from the
+ * restart: it may still be at work and trust its lease. Its epoch counts unless it has expired or
+ * the clock cannot tell (`LeaseRestart`).
+ *
+ * Memory: `maxLeases` keys at most. When they are all in use those that nobody holds are forgotten;
+ * a floor under all epochs to come keeps theirs from being given again.
  */
 final class QueueLockManager(
     file: LeaseFile,
     clock: Clock,
-    lifetimeMs: Long,
-    maxLeases: Int,
+    settings: LeaseSettings,
     historyCapacity: Int = OwnershipHistory.DefaultCapacity
 ) {
   import QueueLockManager._
+  import settings.lifetimeMs
 
   private val changes = new Object
-  private val entries = mutable.HashMap.empty[LeaseKey, Entry]
+  // Renewals since the last write, or a write that failed.
+  private var isUnrecorded = false
+  // Written under both locks, hence readable under either.
+  private var table: LeaseEntries = restore()
   private val history = new OwnershipHistory(historyCapacity)
-  restore()
 
-  private def restore(): Unit = {
-    val now = clock.monotonicMillis()
-    file.load().foreach { case (key, recorded) =>
-      val lease = recorded.owner.map { owner =>
-        Lease(
-          owner,
-          recorded.epoch,
-          recorded.grantedAtWall,
-          recorded.grantedAtWall,
-          now + lifetimeMs
+  private def restore(): LeaseEntries = file.load() match {
+    case Some(recorded) =>
+      new LeaseRestart(clock, lifetimeMs, settings.renewalSaveMs).restored(recorded)
+    case None =>
+      if (settings.floorWithoutFile > 0)
+        logger.warn(
+          "the leases of an earlier run are missing; epochs go on above {} file={}",
+          settings.floorWithoutFile,
+          file.name
         )
-      }
-      entries(key) = Entry(recorded.epoch, lease)
-    }
+      val empty = LeaseEntries(Map.empty, settings.floorWithoutFile)
+      // From now on a file that is missing was lost.
+      val _ = record(empty)
+      empty
   }
 
   /**
@@ -66,55 +70,59 @@ final class QueueLockManager(
   ): Map[MessageQueue, LockOutcome] = changes.synchronized {
     val now = clock.monotonicMillis()
     val wall = clock.wallMillis()
-    val (held, wanted) = queues.distinct.map(LeaseKey(group, _)).partition(isLive(_, now))
+    val asked = queues.distinct.map(LeaseKey(group, _))
+    val (held, wanted) = asked.partition(isTaken(_, clientId, now))
     val kept = held.map(key => key.queue -> renewOrRefuse(key, clientId, now, wall))
-    val room = Math.max(maxLeases - entries.size, 0)
-    val (known, unknown) = wanted.partition(entries.contains)
-    val full =
-      unknown.drop(room).map(_.queue -> LockOutcome.Refused(s"all $maxLeases leases are in use"))
-    val granted = grant(known ++ unknown.take(room), clientId, now, wall)
+    val (known, unknown) = wanted.partition(table.get(_).isDefined)
+    val room = new LeaseRoom(table, settings, now, known, unknown)
+    val full = room.refused.map { case (key, reason) => key.queue -> LockOutcome.Refused(reason) }
+    val granted = grant(room.cleared, known ++ room.admitted, clientId, now, wall)
     (kept ++ full ++ granted).toMap
   }
 
-  private def isLive(key: LeaseKey, now: Long): Boolean =
-    entries.get(key).flatMap(_.lease).exists(_.isLive(now))
+  /** Not to be granted anew: live, or nobody else's until its owner is certain to have given up. */
+  private def isTaken(key: LeaseKey, clientId: String, now: Long): Boolean =
+    table.get(key).flatMap(_.lease).exists { lease =>
+      lease.isLive(now) || (lease.isHeld(now) && lease.clientId != clientId)
+    }
 
   private def renewOrRefuse(key: LeaseKey, clientId: String, now: Long, wall: Long): LockOutcome = {
-    val entry = entries(key)
+    val entry = table.get(key).get
     val lease = entry.lease.get
     if (lease.clientId != clientId) LockOutcome.HeldBy(lease)
     else {
       val renewed = lease.copy(renewedAtWall = wall, expiresAt = now + lifetimeMs)
-      put(key, entry.copy(lease = Some(renewed)))
+      put(table ++ Seq(key -> entry.copy(lease = Some(renewed))))
+      isUnrecorded = true
       LockOutcome.Renewed(renewed)
     }
   }
 
   private def grant(
+      cleared: LeaseEntries,
       keys: Seq[LeaseKey],
       clientId: String,
       now: Long,
       wall: Long
   ): Seq[(MessageQueue, LockOutcome)] = {
     val changed = keys.map { key =>
-      val epoch = entries.get(key).fold(0L)(_.epoch) + 1
-      key -> Entry(epoch, Some(Lease(clientId, epoch, wall, wall, now + lifetimeMs)))
+      val epoch = cleared.nextEpoch(key)
+      key -> LeaseEntry(epoch, Some(Lease(clientId, epoch, wall, wall, now + lifetimeMs)))
     }
     if (changed.isEmpty) Nil
-    else if (!record(entries ++ changed))
+    else if (!record(cleared ++ changed))
       changed.map { case (key, _) =>
         key.queue -> LockOutcome.Refused(s"the lease could not be recorded in ${file.name}")
       }
-    else
-      changed.map { case (key, entry) =>
-        announceGrant(key, entry, wall)
-        put(key, entry)
-        key.queue -> LockOutcome.Granted(entry.lease.get)
-      }
+    else {
+      changed.foreach { case (key, entry) => announceGrant(key, entry, wall) }
+      put(cleared ++ changed)
+      changed.map { case (key, entry) => key.queue -> LockOutcome.Granted(entry.lease.get) }
+    }
   }
 
-  private def announceGrant(key: LeaseKey, entry: Entry, wall: Long): Unit = {
-    val previous = entries.get(key).flatMap(_.lease).map(_.clientId)
+  private def announceGrant(key: LeaseKey, entry: LeaseEntry, wall: Long): Unit = {
+    val previous = table.get(key).flatMap(_.lease).map(_.clientId)
     val reason =
       if (previous.isDefined) OwnershipEvent.TakeoverAfterExpiry else OwnershipEvent.Granted
     announce(OwnershipEvent(wall, key, previous, entry.lease.map(_.clientId), entry.epoch, reason))
@@ -123,31 +131,12 @@ final class QueueLockManager(
   /** Gives queues back. Only the owner's word counts, expired or not, from any connection. */
   def unlock(group: String, clientId: String, queues: Seq[MessageQueue]): Unit =
     changes.synchronized {
-      val changed = for {
-        queue <- queues.distinct
-        key = LeaseKey(group, queue)
-        entry <- entries.get(key)
-        lease <- entry.lease
-        if lease.clientId == clientId
-      } yield key -> Entry(entry.epoch, None)
-      changed.foreach { case (key, entry) =>
-        put(key, entry)
-        announce(
-          OwnershipEvent(
-            clock.wallMillis(),
-            key,
-            Some(clientId),
-            None,
-            entry.epoch,
-            OwnershipEvent.Unlocked
-          )
-        )
-      }
-      // If this write fails the queue is free all the same; after a restart its old owner would
-      // merely
-      // be waited for.
-      if (changed.nonEmpty) {
-        val _ = record(entries)
+      val ended = leasesOf(group, queues).filter(_._2.clientId == clientId)
+      if (ended.nonEmpty) {
+        end(ended, table ++ freed(ended), OwnershipEvent.Unlocked)
+        // If this write fails the queue is free all the same, and the next `flush` tries again;
+        // after a restart its old owner would merely be waited for.
+        val _ = record(table)
       }
     }
 
@@ -161,25 +150,65 @@ final class QueueLockManager(
    */
   def endEpochs(group: String, queues: Seq[MessageQueue]): Unit =
     changes.synchronized {
-      val ended = for {
-        queue <- queues.distinct
-        key = LeaseKey(group, queue)
-        entry <- entries.get(key)
-        lease <- entry.lease
-      } yield (key, entry, lease)
+      val ended = leasesOf(group, queues)
       if (ended.nonEmpty) {
-        val changed = ended.map { case (key, entry, _) => key -> Entry(entry.epoch, None) }
-        if (!record(entries ++ changed))
+        val changed = table ++ freed(ended)
+        if (!record(changed))
           throw new IOException(s"the end of a lease could not be recorded in ${file.name}")
-        ended.foreach { case (key, entry, lease) =>
-          put(key, Entry(entry.epoch, None))
-          val wall = clock.wallMillis()
-          announce(
-            OwnershipEvent(wall, key, Some(lease.clientId), None, entry.epoch, OwnershipEvent.Reset)
-          )
-        }
+        end(ended, changed, OwnershipEvent.Reset)
       }
     }
+
+  /** Forgets the leases of a topic that is being deleted. */
+  def removeTopic(topic: String): Unit = remove(_.queue.topic == topic)
+
+  /** Forgets the leases of a group that is being deleted. */
+  def removeGroup(group: String): Unit = remove(_.group == group)
+
+  private def remove(matches: LeaseKey => Boolean): Unit = changes.synchronized {
+    val changed = table.forget((key, _) => matches(key))
+    if (changed.size < table.size) {
+      val ended = for {
+        (key, entry) <- table.entries.toSeq if matches(key)
+        lease <- entry.lease
+      } yield key -> lease
+      end(ended, changed, OwnershipEvent.Deleted)
+      // As with an unlock.
+      val _ = record(table)
+    }
+  }
+
+  private def leasesOf(group: String, queues: Seq[MessageQueue]): Seq[(LeaseKey, Lease)] =
+    for {
+      queue <- queues.distinct
+      key = LeaseKey(group, queue)
+      lease <- table.get(key).flatMap(_.lease)
+    } yield key -> lease
+
+  private def freed(leases: Seq[(LeaseKey, Lease)]): Seq[(LeaseKey, LeaseEntry)] =
+    leases.map { case (key, lease) => key -> LeaseEntry(lease.epoch, None) }
+
+  private def end(
+      leases: Seq[(LeaseKey, Lease)],
+      changed: LeaseEntries,
+      reason: OwnershipEvent.Reason
+  ): Unit = {
+    put(changed)
+    val wall = clock.wallMillis()
+    leases.foreach { case (key, lease) =>
+      announce(OwnershipEvent(wall, key, Some(lease.clientId), None, lease.epoch, reason))
+    }
+  }
+
+  /** Periodic: records renewals, and that leases have expired, so that a restart knows. */
+  def flush(): Unit = changes.synchronized {
+    val now = clock.monotonicMillis()
+    val expired = table.entries.filter(_._2.isExpired(now))
+    if (expired.nonEmpty || isUnrecorded) {
+      val changed = table ++ expired.map { case (key, entry) => key -> entry.ended }
+      if (record(changed)) put(changed)
+    }
+  }
 
   /**
    * The fence in front of pulls and commits: runs the action only if exactly this epoch is live,
@@ -189,41 +218,37 @@ final class QueueLockManager(
       action: => T
   ): Either[StaleEpoch, T] = synchronized {
     val now = clock.monotonicMillis()
-    val entry = entries.get(LeaseKey(group, queue))
-    val live = entry.flatMap(_.lease).filter(_.isLive(now))
+    val key = LeaseKey(group, queue)
+    val live = table.get(key).flatMap(_.lease).filter(_.isLive(now))
     if (live.exists(_.epoch == epoch)) Right(action)
-    else Left(StaleEpoch(live, entry.fold(0L)(_.epoch)))
+    else Left(StaleEpoch(live, table.lastEpoch(key)))
   }
 
   /** Whether a group holds any queue, which is how RocketMQ knows that it consumes in order. */
   def hasLiveLease(group: String): Boolean = synchronized {
     val now = clock.monotonicMillis()
-    entries.exists { case (key, entry) => key.group == group && entry.lease.exists(_.isLive(now)) }
+    table.entries.exists { case (key, entry) => key.group == group && entry.isLive(now) }
   }
 
   /** Everything not given back, live or not, with the time it is judged at. */
   def snapshot(): LeaseSnapshot = synchronized {
-    val leases = entries.iterator.flatMap { case (key, entry) => entry.lease.map(key -> _) }
+    val leases = table.entries.iterator.flatMap { case (key, entry) => entry.lease.map(key -> _) }
     LeaseSnapshot(clock.monotonicMillis(), leases.toVector, history.toVector)
   }
 
-  private def record(wanted: Iterable[(LeaseKey, Entry)]): Boolean =
+  private def record(wanted: LeaseEntries): Boolean =
     try {
-      file.save(wanted.map { case (key, entry) =>
-        val grantedAt = entry.lease.fold(0L)(_.grantedAtWall)
-        key -> RecordedLease(entry.epoch, entry.lease.map(_.clientId), grantedAt)
-      })
+      file.save(wanted.recorded(clock.monotonicMillis(), clock.wallMillis()))
+      isUnrecorded = false
       true
     } catch {
       case error: IOException =>
         logger.error("the leases could not be recorded file={}", file.name, error)
+        isUnrecorded = true
         false
     }
 
-  /** Written under both locks, hence readable under either. */
-  private def put(key: LeaseKey, entry: Entry): Unit = synchronized {
-    entries(key) = entry
-  }
+  private def put(changed: LeaseEntries): Unit = synchronized { table = changed }
 
   private def announce(event: OwnershipEvent): Unit = {
     synchronized(history.add(event))
@@ -250,7 +275,4 @@ final case class LeaseSnapshot(
 
 object QueueLockManager {
   private val logger = LoggerFactory.getLogger(classOf[QueueLockManager])
-
-  /** `epoch` is the last one given, whether or not somebody has it. */
-  private final case class Entry(epoch: Long, lease: Option[Lease])
 }

@@ -131,11 +131,13 @@ final class ConsumerOffsets(file: SmallFile) {
   /**
    * Takes back offsets beyond the end of their queues, pending resets too: with asynchronous flush
    * a power failure may have taken messages that were consumed already, and others will get those
-   * offsets.
+   * offsets. Written at once, before those are there: a second failure must not bring the old
+   * offsets back.
    */
   def clampTo(maxOffset: QueueKey => Long): Unit = {
     clamp(table, maxOffset)
     clamp(resets, maxOffset)
+    flush()
   }
 
   private def clamp(

@@ -20,8 +20,8 @@ final class LogJournal(store: MessageStore, host: HostAddress) extends PopJourna
     val content = new RecordContent(0, Slice(PopRecord.encode(record)), noProperties)
     store.append(envelope, Vector(content)) {
       case _: AppendOutcome.Stored => done(None)
-      case AppendOutcome.TooLarge(bytes, limit) =>
-        done(Some(s"a pop's record has $bytes bytes, at most $limit allowed"))
+      case refused: AppendOutcome.Impossible =>
+        done(Some(s"a pop cannot be recorded: ${refused.reason}"))
       case AppendOutcome.Unavailable(reason) => done(Some(reason))
     }
   }
@@ -63,6 +63,17 @@ final class PopFollower(table: PopTable, file: SmallFile) extends LogFollower {
     val bytes = encode(logOffset)
     file.replace(bytes)
   }
+
+  /**
+   * At a start: takes back what the log does not hold, and replaces the picture at once. It may
+   * know pops of messages that a power failure took, and other messages are about to get their
+   * offsets.
+   *
+   * @throws java.io.IOException
+   *   when the picture cannot be replaced
+   */
+  def clampTo(store: MessageStore): Unit =
+    if (table.clampTo(store.maxOffset)) snapshot(store.logEnd)()
 
   private def encode(logOffset: Long): Array[Byte] = {
     val records = table.states.flatMap(_.records).toVector

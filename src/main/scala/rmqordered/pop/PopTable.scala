@@ -63,9 +63,14 @@ final class PopTable {
 
   def clear(): Unit = queues.clear()
 
-  /** Takes back what the log does not hold any more. Before anything is popped. */
-  def clampTo(maxOffset: QueueKey => Long): Unit =
-    queues.forEach((key, queue) => queue.synchronized(queue.clamp(maxOffset(key.queue))))
+  /**
+   * Takes back what the log does not hold any more, and says whether there was any. Before anything
+   * is popped.
+   */
+  def clampTo(maxOffset: QueueKey => Long): Boolean =
+    queues.asScala.toVector.count { case (key, queue) =>
+      queue.synchronized(queue.clamp(maxOffset(key.queue)))
+    } > 0
 }
 
 /** One queue of one group; everything under its lock. */
@@ -88,7 +93,11 @@ final class PoppedQueue(key: OffsetKey, append: PopRecord => ((Option[String] =>
 
   def replay(change: PopRecord): Unit = current = current.applied(change)
 
-  def clamp(end: Long): Unit = current = current.clampedTo(end)
+  def clamp(end: Long): Boolean = {
+    val before = current
+    current = before.clampedTo(end)
+    current != before
+  }
 
   def isReturning(id: CheckPointId): Boolean = returning.contains(id)
 

@@ -35,6 +35,8 @@ final class LevelDelivery(
   private val levels = levelMs.indices.map(new Level(_))
   private var changed = false
   Json.read(file).foreach(load)
+  // Before anything is stored: the offsets above the end are about to be given to new messages.
+  flush()
 
   /** Does nothing while the store refuses messages: they wait where they are, without a word. */
   def run(): Unit = if (store.isAccepting) levels.foreach(_.deliverDue())
@@ -42,9 +44,12 @@ final class LevelDelivery(
   /** Where the oldest message that still waits is in the log: retention must stop before it. */
   def oldestWaiting: Option[Long] = synchronized(levels.flatMap(_.oldestWaiting).minOption)
 
-  /** Records how far delivery is, if that changed. */
+  /**
+   * Records how far delivery is, if that changed. What was delivered must be on disk before: else a
+   * power failure takes it, and nobody delivers it again.
+   */
   def flush(): Unit = synchronized {
-    if (changed) {
+    if (changed && store.persist()) {
       changed = false
       try file.replace(Json.bytes(encode()))
       catch {
@@ -87,7 +92,13 @@ final class LevelDelivery(
       store.commitLogOffset(key, Math.max(next, store.minOffset(key)))
 
     /** A power failure may have taken the end of the log, and offsets be given again. */
-    def resumeAt(recorded: Long): Unit = next = Math.min(recorded, store.maxOffset(key))
+    def resumeAt(recorded: Long): Unit = {
+      next = Math.min(recorded, store.maxOffset(key))
+      if (next < recorded) {
+        logger.warn("delivered further than the log level={} at={} end={}", name, recorded, next)
+        changed = true
+      }
+    }
 
     /** Starts a batch, unless the last one is not through: so the disk sets the pace. */
     def deliverDue(): Unit = {

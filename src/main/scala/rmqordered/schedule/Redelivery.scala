@@ -7,7 +7,7 @@ import org.slf4j.LoggerFactory
 import scala.collection.immutable.VectorMap
 
 import rmqordered.model.{Names, QueueKey}
-import rmqordered.protocol.{DecodedRecord, MessageProperties, RecordContent, Slice}
+import rmqordered.protocol.{DecodedRecord, MessageProperties}
 import rmqordered.store.{AppendOutcome, MessageStore}
 
 /** Moves a message whose time has come from where it waited to where it was meant for. */
@@ -28,20 +28,16 @@ final class Redelivery(store: MessageStore) {
         logger.warn("a delayed message is given up, its topic is gone at={}", record.position)
         done(true)
       case Some(queue) =>
-        val kept = properties.removedAll(spent).updated(MessageProperties.Wait, "false")
-        val content = new RecordContent(
-          record.content.flag,
-          record.content.body,
-          Slice(MessageProperties.encode(kept).getBytes(UTF_8))
-        )
+        val kept = properties.removedAll(spent)
+        val content =
+          Refitting.again(record.content, kept.updated(MessageProperties.Wait, "false"), kept)
         val envelope = record.envelope.copy(topic = queue.topic, queueId = queue.queueId)
         store.append(envelope, Vector(content)) {
           case _: AppendOutcome.Stored => done(true)
-          case AppendOutcome.TooLarge(bytes, limit) =>
+          case refused: AppendOutcome.Impossible =>
             logger.warn(
-              "a delayed message is given up bytes={} limit={} at={}",
-              bytes,
-              limit,
+              "a delayed message is given up reason={} at={}",
+              refused.reason,
               record.position
             )
             done(true)

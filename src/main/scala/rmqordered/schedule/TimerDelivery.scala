@@ -29,12 +29,10 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
 
   private val key = QueueKey(Names.TimerTopic, 0)
   private val redelivery = new Redelivery(store)
+  private val recorded = Json.read(file).fold(Progress(0L, 0L, 0L))(Progress.decode)
   // A power failure may have taken the end of the log, and offsets recorded here be given again.
-  private var progress = Json
-    .read(file)
-    .fold(Progress(0L, 0L, 0L))(Progress.decode)
-    .within(store.maxOffset(key))
-  private var changed = false
+  private var progress = recorded.within(store.maxOffset(key))
+  private var changed = progress != recorded
   private val waiting = mutable.PriorityQueue.empty[Entry](soonestFirst)
   // Offsets below are in the heap, under way, or done.
   @volatile private var seen = progress.firstPending
@@ -43,6 +41,8 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
   private var afterBatch = progress
   private val inFlight = new AtomicInteger()
   private val refused = new ConcurrentLinkedQueue[Entry]()
+  // Before anything is stored, or a second failure would find the old progress.
+  flush()
 
   /** Whether one more message may wait. */
   def hasRoom: Boolean = waitingCount + (store.maxOffset(key) - seen) < capacity
@@ -69,10 +69,10 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
   private def firstPending: Long =
     (waiting.iterator ++ underWay).map(_.offset).minOption.getOrElse(seen)
 
-  /** Records how far delivery is, if that changed. */
+  /** Records how far delivery is, if that changed, once what was delivered is on disk. */
   def flush(): Unit = synchronized {
     val _ = settle()
-    if (changed) {
+    if (changed && store.persist()) {
       changed = false
       try file.replace(Json.bytes(progress.copy(firstPending = firstPending).encode))
       catch {

@@ -1,5 +1,7 @@
 package rmqordered.store
 
+import rmqordered.protocol.{RecordContent, RecordEnvelope, StoredRecord}
+
 /** What became of an append. */
 sealed trait AppendOutcome
 
@@ -7,8 +9,42 @@ object AppendOutcome {
 
   /** Stored and as durable as configured; offsets by message, in order. */
   final case class Stored(queueOffset: Long, commitLogOffsets: Array[Long]) extends AppendOutcome
-  final case class TooLarge(bytes: Long, limit: Int) extends AppendOutcome
+
+  /** Nothing was appended, nor would a repetition be: whoever appends has to do something else. */
+  sealed trait Impossible extends AppendOutcome {
+    def reason: String
+  }
+
+  final case class TooLarge(bytes: Long, limit: Int) extends Impossible {
+    override def reason: String = s"$bytes bytes stored, at most $limit allowed"
+  }
+
+  /** A record's length field for its properties could not hold so many. */
+  final case class PropertiesTooLong(bytes: Int, limit: Int) extends Impossible {
+    override def reason: String = s"$bytes bytes of properties, at most $limit allowed"
+  }
+
+  /** The topic was deleted, perhaps since somebody looked. */
+  final case class NoTopic(topic: String) extends Impossible {
+    override def reason: String = s"topic[$topic] not exist"
+  }
 
   /** Nothing was acknowledged; the sentence says why. */
   final case class Unavailable(reason: String) extends AppendOutcome
+
+  /** Why records cannot be written so that recovery could read them, if that is so. */
+  def impossible(
+      envelope: RecordEnvelope,
+      contents: Vector[RecordContent],
+      maxAppendBytes: Int
+  ): Option[Impossible] = {
+    require(contents.nonEmpty, "an append without records")
+    val bytes = StoredRecord.totalSize(envelope, contents)
+    val limit = StoredRecord.MaxPropertiesBytes
+    if (bytes > maxAppendBytes) Some(TooLarge(bytes, maxAppendBytes))
+    else
+      contents
+        .find(_.properties.length > limit)
+        .map(content => PropertiesTooLong(content.properties.length, limit))
+  }
 }

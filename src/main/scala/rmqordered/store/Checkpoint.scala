@@ -31,6 +31,12 @@ final case class Checkpoint(
     index: Option[IndexPosition],
     queues: Vector[QueuePosition]
 ) {
+
+  /** Says no more of the files of queues and index, which are about to be made anew. */
+  def withoutFiles: Checkpoint = copy(queueFileBytes = Checkpoint.NoFiles)
+
+  def hasFiles: Boolean = queueFileBytes != Checkpoint.NoFiles
+
   def encode: ObjectNode = {
     val root = Json
       .obj()
@@ -52,6 +58,7 @@ final case class Checkpoint(
 
 object Checkpoint {
   private val Version = 1
+  private val NoFiles = 0
 
   /** @throws StoreError when it was written by another version of this program */
   def decode(root: ObjectNode): Checkpoint = {

@@ -2,6 +2,7 @@ package rmqordered.store
 
 import java.nio.charset.StandardCharsets.UTF_8
 
+import rmqordered.dedup.SendStamp
 import rmqordered.model.QueueKey
 import rmqordered.protocol.DecodedRecord
 
@@ -24,7 +25,7 @@ final case class KeyQuery(
  * and one from the key index are claims: a record is believed only when its queue points back at
  * it. Bytes inside a body may look like a record, even like one that says it stands there.
  *
- * Thread-safe; takes no lock.
+ * Thread-safe; takes no lock, but for `stampAt`.
  */
 final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
   import MessageLookup._
@@ -69,6 +70,17 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
       if queueOffset >= queue.minOffset && queueOffset < queue.maxOffset
       if queue.commitLogOffset(queueOffset) == commitLogOffset
     } yield record
+
+  /** The stamp of a message of a queue, be it readable yet or not. Under the append lock. */
+  def stampAt(key: QueueKey, queueOffset: Long): Option[SendStamp] =
+    for {
+      queue <- queues.get(key)
+      if queueOffset >= queue.minOffset && queueOffset < queue.nextOffset
+      at = queue.commitLogOffset(queueOffset)
+      segment <- log.segmentAt(at)
+      record <- LogRecords.at(segment, (at - segment.baseOffset).toInt, at)
+      stamp <- SendStamp.of(record)
+    } yield stamp
 
   private def slices(offsets: Vector[Long]): LogSlices = {
     val found = new LogSlices.Builder

@@ -6,8 +6,8 @@ import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.dedup._
-import rmqordered.model.{MessageFilter, QueueKey}
-import rmqordered.protocol.{DecodedRecord, RecordContent, RecordEnvelope, StoredRecord}
+import rmqordered.model.{MessageFilter, Names, QueueKey}
+import rmqordered.protocol.{DecodedRecord, RecordContent, RecordEnvelope}
 import rmqordered.util.Clock
 
 /**
@@ -89,12 +89,15 @@ final class MessageStore(
   /** The newest store time given out. */
   def lastStoreTime: Long = appendLock.synchronized(lastStoreTimestamp)
 
+  /** Whether there was no store before this one. */
+  def isNew: Boolean = parts.isNew
+
   /** How many records recovery had to read. */
   def scannedRecords: Long = parts.scannedRecords
 
   /**
    * Appends one message, or a batch that lands in consecutive offsets of one queue, all or none.
-   * The topic must have been checked. `done` may be called by this thread or another.
+   * `done` may be called by this thread or another.
    */
   def append(envelope: RecordEnvelope, contents: Vector[RecordContent])(
       done: AppendOutcome => Unit
@@ -102,11 +105,14 @@ final class MessageStore(
     guarded(envelope, contents, done) {
       val key = QueueKey(envelope.topic, envelope.queueId)
       val hashes = keyHashes(envelope, contents)
-      val placed = appendLock.synchronized(place(envelope, contents, hashes))
-      whenReadable(key, placed.queue, placed.end, contents.length)(
-        done(AppendOutcome.Stored(placed.first, placed.offsets)),
-        done
-      )
+      whileTopicExists(envelope.topic)(place(envelope, contents, hashes)) match {
+        case None => done(AppendOutcome.NoTopic(envelope.topic))
+        case Some(placed) =>
+          whenReadable(key, placed.queue, placed.end, contents.length)(
+            done(AppendOutcome.Stored(placed.first, placed.offsets)),
+            done
+          )
+      }
     }
 
   /**
@@ -123,8 +129,8 @@ final class MessageStore(
     guarded(envelope, contents, failed) {
       val key = QueueKey(envelope.topic, envelope.queueId)
       val hashes = keyHashes(envelope, contents)
-      val judged = appendLock.synchronized {
-        streams.judge(key, request) match {
+      val judged = whileTopicExists(envelope.topic) {
+        streams.judge(key, request)(lookup.stampAt(key, _)) match {
           case refused: StampVerdict.Refused => Left(refused)
           case StampVerdict.Duplicate(last) =>
             Right((queues.getOrCreate(key), last, Array.empty[Long]))
@@ -135,8 +141,9 @@ final class MessageStore(
         }
       }
       judged match {
-        case Left(refused) => done(StampedOutcome.Refused(refused))
-        case Right((queue, last, appended)) =>
+        case None => failed(AppendOutcome.NoTopic(envelope.topic))
+        case Some(Left(refused)) => done(StampedOutcome.Refused(refused))
+        case Some(Right((queue, last, appended))) =>
           whenReadable(key, queue, last.queueOffset + 1, appended.length)(
             done(StampedOutcome.of(queue, request, last, appended)),
             failed
@@ -160,20 +167,29 @@ final class MessageStore(
       contents: Vector[RecordContent],
       failed: AppendOutcome => Unit
   )(action: => Unit): Unit = {
-    val bytes = StoredRecord.totalSize(envelope, contents)
-    if (bytes > log.maxAppendBytes) failed(AppendOutcome.TooLarge(bytes, log.maxAppendBytes))
-    else
-      unavailable match {
-        case Some(reason) => failed(AppendOutcome.Unavailable(reason))
-        case None =>
-          try action
-          catch {
-            case error: IOException =>
-              logger.warn("an append was refused topic={}", envelope.topic, error)
-              failed(AppendOutcome.Unavailable(s"the commit log cannot grow: ${error.getMessage}"))
-          }
-      }
+    val problem = AppendOutcome
+      .impossible(envelope, contents, log.maxAppendBytes)
+      .orElse(unavailable.map(AppendOutcome.Unavailable))
+    problem match {
+      case Some(outcome) => failed(outcome)
+      case None =>
+        try action
+        catch {
+          case error: IOException =>
+            logger.warn("an append was refused topic={}", envelope.topic, error)
+            failed(AppendOutcome.Unavailable(s"the commit log cannot grow: ${error.getMessage}"))
+        }
+    }
   }
+
+  /**
+   * Under the append lock, which a deletion takes as well: behind a tombstone nothing of the
+   * deleted topic may follow, though its sender has looked the topic up before.
+   */
+  private def whileTopicExists[T](topic: String)(action: => T): Option[T] =
+    appendLock.synchronized {
+      Option.when(topics.contains(topic) && Names.topicProblem(topic).isEmpty)(action)
+    }
 
   /** Whether an append would be tried at all, as far as is known. */
   def isAccepting: Boolean = unavailable.isEmpty
@@ -294,6 +310,9 @@ final class MessageStore(
       if (files > 0) forgetLostStreams()
       files
     }
+
+  /** Makes everything appended so far durable, whatever the mode; false if that is impossible. */
+  def persist(): Boolean = groupCommit.flushNow().isEmpty
 
   /** Periodic: looks whether the disk has room for further messages. */
   def checkDisk(): Unit = upkeep.checkDisk()

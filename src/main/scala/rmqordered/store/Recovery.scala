@@ -23,7 +23,8 @@ final case class RecoveredLog(
  *
  * Must not: throw away anything below `durableTo`, the checkpoint. There a bad append or a missing
  * file is damage, not a torn write, and somebody has to look: the broker refuses to start. Without
- * a checkpoint the same holds for everything with a file behind it.
+ * a checkpoint the same holds for everything with a file behind it. Nor an append whose seal
+ * matches, wherever it is: if its records cannot be read, they were written so.
  */
 final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableTo: Option[Long]) {
   import Recovery._
@@ -153,13 +154,11 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
     while (result.isEmpty) {
       AppendSeal.check(segment.bytes, position) match {
         case AppendSeal.Whole(sealAt) =>
-          readAppend(segment, position, sealAt) match {
-            case Left(problem) => result = Some(Scan(position, isFull = false, Some(problem)))
-            case Right(found) =>
-              segment.noteRead(sealAt - position)
-              found.foreach(accept(_, visit))
-              position = sealAt + AppendSeal.Bytes
-          }
+          val found = readAppend(segment, position, sealAt)
+            .fold(problem => throw unreadable(segment, position, problem), identity)
+          segment.noteRead(sealAt - position)
+          found.foreach(accept(_, visit))
+          position = sealAt + AppendSeal.Bytes
         case AppendSeal.Filler(size) =>
           val isFull = position + size == segment.capacity
           val problem = Option.unless(isFull)(s"filler of $size bytes")
@@ -170,6 +169,15 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
     }
     result.get
   }
+
+  /** The bytes are those that were written, so what is wrong with them is no torn write. */
+  private def unreadable(segment: MappedSegment, position: Int, problem: String): StoreError =
+    new StoreError(
+      s"The commit log file ${segment.file} is damaged: the append at byte $position has a good " +
+        s"seal, but a record of it cannot be read ($problem). Nothing was cut off, because what " +
+        "follows may have been acknowledged; restore the file from a backup or move it and the " +
+        "later files away."
+    )
 
   private def accept(record: DecodedRecord, visit: DecodedRecord => Unit): Unit = {
     records += 1

@@ -5,6 +5,7 @@ import org.slf4j.LoggerFactory
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.model.QueueKey
 import rmqordered.protocol.DecodedRecord
+import rmqordered.util.Json
 
 /** The parts of a store, in agreement with each other. */
 final case class OpenedStore(
@@ -12,7 +13,8 @@ final case class OpenedStore(
     queues: QueueTable,
     index: KeyIndex,
     storeTimestamp: Long,
-    scannedRecords: Long
+    scannedRecords: Long,
+    isNew: Boolean
 )
 
 /**
@@ -76,7 +78,8 @@ final class StoreOpening(
     val storeTimestamp =
       Math.max(recovered.lastStoreTimestamp, checkpoint.fold(0L)(_.storeTimestamp))
     val log = new CommitLog(files, directory.commitLog, segmentBytes, recovered)
-    OpenedStore(log, queues, index, storeTimestamp, recovered.scannedRecords)
+    val isNew = checkpoint.isEmpty && recovered.end == 0L
+    OpenedStore(log, queues, index, storeTimestamp, recovered.scannedRecords, isNew)
   }
 
   /** Followers that know more than the log does are wrong about it, and are shown all of it. */
@@ -92,7 +95,9 @@ final class StoreOpening(
 
   private def canResume(found: Checkpoint): Boolean = {
     val problem =
-      if (found.queueFileBytes != queueFileBytes) Some("the size of the queue files has changed")
+      if (!found.hasFiles) Some("they were being made anew when the broker stopped")
+      else if (found.queueFileBytes != queueFileBytes)
+        Some("the size of the queue files has changed")
       else if (found.logOffset < logMin) Some(s"the log begins at $logMin")
       else resumeQueues().orElse(index.resume(found.index, found.logOffset))
     problem.foreach { what =>
@@ -158,6 +163,10 @@ final class StoreOpening(
     }
 
   private def startAnew(): Unit = {
+    // A power failure may leave half of the new files under the names that the checkpoint knows.
+    checkpoint.filter(_.hasFiles).foreach { found =>
+      directory.table(StoreUpkeep.CheckpointTable).replace(Json.bytes(found.withoutFiles.encode))
+    }
     queues.clear()
     index.clear()
     // A queue that lost all its messages to retention still goes on where it was.

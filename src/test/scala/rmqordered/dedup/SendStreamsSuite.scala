@@ -21,6 +21,12 @@ class SendStreamsSuite extends munit.FunSuite {
     streams
   }
 
+  /** What `filled` has put into the queue. */
+  private def stored(queueOffset: Long): Option[SendStamp] =
+    Option.when(queueOffset >= 20 && queueOffset < 30) {
+      SendStamp("s", 5L, 0L, queueOffset - 20, queueOffset + 80)
+    }
+
   private def record(
       stamp: SendStamp,
       queueOffset: Long,
@@ -50,12 +56,9 @@ class SendStreamsSuite extends munit.FunSuite {
       "another digest at the last landed sequence is refused" ->
         request(5, 9, 9, shift = 200) -> ReplayDiverged(209, last),
       "also when more follows" -> request(5, 8, 12, shift = 200) -> ReplayDiverged(209, last),
-      "a digest before the last one cannot be judged" -> request(
-        5,
-        3,
-        4,
-        shift = 200
-      ) -> Duplicate(last),
+      "another digest before the last one is refused where it can be looked up" ->
+        request(5, 3, 4, shift = 200) ->
+        ReplayDiverged(204, last.copy(sequence = 4, digest = 104, queueOffset = 24)),
       "a later batch begins at 0" -> request(6, 0, 1) -> Append(0),
       "batches may be left out" -> request(60, 0, 1) -> Append(0),
       "a later batch that does not begin at 0 is refused" -> request(6, 10, 11) -> SequenceGap(
@@ -67,9 +70,21 @@ class SendStreamsSuite extends munit.FunSuite {
       "even where it would go on" -> request(4, 10, 11) -> StaleBatch(4, last)
     )
     table.foreach { case ((rule, asked), verdict) =>
-      assertEquals(streams.judge(queue, asked), verdict, rule)
+      assertEquals(streams.judge(queue, asked)(stored), verdict, rule)
     }
     assertEquals(streams.last(key), Some(last))
+  }
+
+  test("a digest is not judged where nobody knows what landed, or something else is there") {
+    val streams = filled()
+    val last = streams.last(key).get
+    val asked = request(5, 3, 4, shift = 200)
+    assertEquals(streams.judge(queue, asked)(_ => None), Duplicate(last))
+    val another = stored(24L).map(_.copy(batch = 4L))
+    assertEquals(streams.judge(queue, asked)(_ => another), Duplicate(last))
+    streams.landed(queue, request(5, 10, 11), 0, 50L, Array(5000L, 5100L))
+    // Something came between: offsets below are not known any more.
+    assertEquals(streams.judge(queue, asked)(stored), Duplicate(streams.last(key).get))
   }
 
   test("streams differ by queue, sink and partition, and an unknown one begins at 0") {
@@ -81,15 +96,15 @@ class SendStreamsSuite extends munit.FunSuite {
       (queue, request(5, 0, 0).copy(partition = 1L))
     )
     others.foreach { case (other, asked) =>
-      assertEquals(streams.judge(other, asked), Append(0))
-      assertEquals(streams.judge(other, asked.copy(firstSequence = 3L)), StreamUnknown(3))
+      assertEquals(streams.judge(other, asked)(stored), Append(0))
+      assertEquals(streams.judge(other, asked.copy(firstSequence = 3L))(stored), StreamUnknown(3))
     }
   }
 
   test("beyond the capacity new streams are refused and known ones go on") {
     val streams = filled(capacity = 1)
-    assertEquals(streams.judge(QueueKey("orders", 1), request(5, 0, 0)), TooManyStreams(1))
-    assertEquals(streams.judge(queue, request(5, 10, 10)), Append(0))
+    assertEquals(streams.judge(QueueKey("orders", 1), request(5, 0, 0))(stored), TooManyStreams(1))
+    assertEquals(streams.judge(queue, request(5, 10, 10))(stored), Append(0))
   }
 
   test("offsets are known as far back as they rise with the sequences") {

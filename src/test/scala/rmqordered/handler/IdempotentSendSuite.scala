@@ -102,6 +102,18 @@ class IdempotentSendSuite extends BrokerSuite {
     assertEquals(stored(client), Seq("2/0", "2/1"))
   }
 
+  broker.test("a shorter replay with other rows is not taken for what landed") { b =>
+    val client = ready(b)
+    send(client, 2, 0 to 9)
+    assertEquals(send(client, 2, 0 to 3).ext("duplicate"), Some("true"))
+    val other = client.send("t", 0, "x", "RMQO_STAMP\u0001s/2/0/4/00000000000000aa\u0002")
+    assertEquals(
+      (other.code, last(other)),
+      (ResponseCode.ReplayDiverged, Seq("2", "4", digest(2, 4), "4"))
+    )
+    assertEquals(stored(client).length, 10)
+  }
+
   broker.test("stamps that do not make one piece of a stream are illegal") { b =>
     val client = ready(b)
     def refused(answer: RemotingCommand): Unit =

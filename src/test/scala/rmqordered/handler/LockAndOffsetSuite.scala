@@ -139,6 +139,39 @@ class LockAndOffsetSuite extends BrokerSuite {
     assertEquals(query(client).ext("offset"), Some("5"))
   }
 
+  broker.test("locks end with their topic or group, and a topic made anew goes on with epochs") {
+    b =>
+      val client = ready(b)
+      client.lock("c1", "g", "t", 0)
+      client.call(RequestCode.DeleteTopicInBroker, "topic" -> "t")
+      client.createTopic("t", 2)
+      assertEquals(commit(client, 0, "leaseEpoch" -> "1").code, ResponseCode.StaleLeaseEpoch)
+      assertEquals(epochOf(client.lock("c2", "g", "t", 0)), 2L)
+      client.call(RequestCode.DeleteSubscriptionGroup, "groupName" -> "g")
+      assertEquals(epochOf(client.lock("c1", "g", "t", 0)), 3L)
+  }
+
+  broker.test("a queue that does not exist can be locked, as in RocketMQ") { b =>
+    val answer = json(ready(b).lock("c1", "g", "no such topic".replace(' ', '_'), 0, 99))
+    assertEquals(answer.get("lockOKMQSet").size(), 2)
+  }
+
+  test("a lost file of leases does not bring old epochs back") {
+    val folder = rmqordered.store.StoreFixture.temporaryFolder()
+    val first = new TestBroker(folder)
+    val epoch = epochOf(ready(first).lock("c1", "g", "t", 0))
+    first.close()
+    Seq("queueLeases.json", "queueLeases.json.bak").foreach(name =>
+      java.nio.file.Files.deleteIfExists(folder.resolve("config").resolve(name))
+    )
+    val second = new TestBroker(folder)
+    assert(epochOf(second.connect().lock("c2", "g", "t", 0)) > epoch)
+    second.close()
+  }
+
+  private def epochOf(answer: RemotingCommand): Long =
+    json(answer).get("leases").get(0).get("epoch").asLong()
+
   test("epochs, owners and fenced commits survive a restart") {
     val folder = rmqordered.store.StoreFixture.temporaryFolder()
     val first = new TestBroker(folder)

@@ -8,19 +8,22 @@ class QueueLockManagerSuite extends munit.FunSuite {
   private val queue = MessageQueue("orders", "broker-a", 0)
   private val other = MessageQueue("orders", "broker-a", 1)
 
-  private final class World(val file: MemoryFile = new MemoryFile(), maxLeases: Int = 1000) {
+  private final class World(
+      val file: MemoryFile = new MemoryFile(),
+      settings: LeaseSettings = LeaseSettings(Lifetime, 1000)
+  ) {
     val clock = new ManualClock()
     var locks: QueueLockManager = start()
 
     def start(): QueueLockManager =
-      new QueueLockManager(new LeaseFile(file), clock, Lifetime, maxLeases, historyCapacity = 5)
+      new QueueLockManager(new LeaseFile(file), clock, settings, historyCapacity = 5)
 
     def restart(): Unit = locks = start()
 
     def lock(client: String, asked: MessageQueue = queue, group: String = "g"): LockOutcome =
       locks.tryLock(group, client, Seq(asked))(asked)
 
-    def epoch(client: String): Long = lock(client) match {
+    def epoch(client: String, asked: MessageQueue = queue): Long = lock(client, asked) match {
       case LockOutcome.Granted(lease) => lease.epoch
       case LockOutcome.Renewed(lease) => lease.epoch
       case outcome => fail(s"not granted: $outcome")
@@ -115,10 +118,11 @@ class QueueLockManagerSuite extends munit.FunSuite {
   test("a batch of grants is one write, and renewals are none") {
     val world = new World
     val queues = (0 until 100).map(MessageQueue("t", "broker-a", _))
+    val before = world.file.replacements
     world.locks.tryLock("g", "a", queues)
-    assertEquals(world.file.replacements, 1)
+    assertEquals(world.file.replacements, before + 1)
     world.locks.tryLock("g", "a", queues)
-    assertEquals(world.file.replacements, 1)
+    assertEquals(world.file.replacements, before + 1)
   }
 
   test("a grant that cannot be recorded is not granted") {
@@ -166,13 +170,172 @@ class QueueLockManagerSuite extends munit.FunSuite {
     assertEquals(world.epoch("b"), 2L)
   }
 
+  test("an owner that expired before a restart does not live again, and its queue is free") {
+    val world = new World
+    world.lock("a")
+    world.clock.advance(Lifetime + 1)
+    world.locks.flush()
+    world.restart()
+    assert(!world.isCurrent(1L))
+    assertEquals(world.locks.snapshot().leases.map(_._2.isLive(0L)), Vector(false))
+    assertEquals(world.epoch("b"), 2L)
+  }
+
+  test("an owner that expired while the broker was down has no epoch, and is waited for") {
+    val world = new World
+    world.lock("a")
+    world.clock.advance(Lifetime + LeaseSettings.RenewalSaveMs + 1)
+    world.restart()
+    assert(!world.isCurrent(1L))
+    // The clock may have been set forward while the owner is at work.
+    assert(world.lock("b").isInstanceOf[LockOutcome.HeldBy])
+    assert(!world.locks.hasLiveLease("g"))
+    world.clock.advance(Lifetime + 1)
+    assertEquals(world.epoch("b"), 2L)
+  }
+
+  test("who has no epoch after a restart gets a new one, or gives the queue back") {
+    Seq(true, false).foreach { isRelocked =>
+      val world = new World
+      world.lock("a")
+      world.clock.advance(2 * Lifetime)
+      world.restart()
+      if (isRelocked) assertEquals(world.epoch("a"), 2L)
+      else {
+        world.locks.unlock("g", "a", Seq(queue))
+        assertEquals(world.epoch("b"), 2L)
+      }
+      assert(!world.isCurrent(1L) && world.isCurrent(2L))
+    }
+  }
+
+  test("an owner that renewed for hours keeps its epoch over a kill") {
+    val world = new World
+    world.lock("a")
+    (0 until 300).foreach { _ =>
+      world.clock.advance(Lifetime / 3)
+      world.lock("a")
+      world.locks.flush()
+    }
+    world.clock.advance(LeaseSettings.RenewalSaveMs)
+    world.lock("a")
+    // Killed before this renewal was recorded.
+    world.clock.advance(Lifetime)
+    world.restart()
+    assert(world.isCurrent(1L))
+  }
+
+  test("nothing is recorded while nobody renews and nothing expires") {
+    val world = new World
+    world.lock("a")
+    val before = world.file.replacements
+    world.locks.flush()
+    assertEquals(world.file.replacements, before)
+    world.lock("a")
+    (0 until 3).foreach(_ => world.locks.flush())
+    assertEquals(world.file.replacements, before + 1)
+    world.clock.advance(Lifetime + 1)
+    (0 until 3).foreach(_ => world.locks.flush())
+    assertEquals(world.file.replacements, before + 2)
+  }
+
+  test("under a clock that was set forward or back no epoch is trusted, and nobody else gets in") {
+    Seq(3600000L, -3600000L).foreach { jump =>
+      val world = new World
+      world.lock("a")
+      world.clock.setBack(-jump)
+      world.restart()
+      assert(!world.isCurrent(1L), s"jump $jump")
+      assert(world.lock("b").isInstanceOf[LockOutcome.HeldBy], s"jump $jump")
+      assertEquals(world.epoch("a"), 2L)
+    }
+  }
+
+  test("a clock that jumps while the broker runs changes nothing") {
+    val world = new World
+    world.lock("a")
+    Seq(3600000L, -7200000L).foreach { jump =>
+      world.clock.setBack(-jump)
+      assert(world.isCurrent(1L) && world.lock("b").isInstanceOf[LockOutcome.HeldBy])
+      assertEquals(world.epoch("a"), 1L)
+    }
+    world.locks.flush()
+    world.restart()
+    assert(world.isCurrent(1L))
+  }
+
+  test("when the file of leases is lost, epochs go on above all that were given") {
+    val world = new World(settings = LeaseSettings(Lifetime, 1000, floorWithoutFile = 5000L))
+    assertEquals(world.epoch("a"), 5001L)
+    // The file is there from the first start on, so that its loss is noticed.
+    assert(new World().file.text.contains("leases"))
+  }
+
   test("a full table refuses queues it does not know and serves those it does") {
-    val world = new World(maxLeases = 1)
+    val world = new World(settings = LeaseSettings(Lifetime, 1))
     world.lock("a", queue)
     assert(world.lock("a", other).isInstanceOf[LockOutcome.Refused])
     assert(world.lock("a", queue).isInstanceOf[LockOutcome.Renewed])
     world.clock.advance(Lifetime + 1)
     assert(world.lock("b", queue).isInstanceOf[LockOutcome.Granted])
+  }
+
+  test("queues that nobody holds take no room, and still no epoch is given twice") {
+    val world = new World(settings = LeaseSettings(Lifetime, 3))
+    val newest = scala.collection.mutable.Map.empty[MessageQueue, Long].withDefaultValue(0L)
+    (0 until 200).foreach { i =>
+      val asked = MessageQueue("t", "broker-a", i * 7 % 20)
+      val epoch = world.epoch("a", asked)
+      assert(epoch > newest(asked), s"queue ${asked.queueId}: $epoch after ${newest(asked)}")
+      newest(asked) = epoch
+      if (i % 3 == 0) world.clock.advance(Lifetime + 1)
+      else world.locks.unlock("g", "a", Seq(asked))
+      if (i % 10 == 0) world.restart()
+      if (i % 10 == 0) world.clock.advance(Lifetime + 1)
+      assert(world.locks.snapshot().leases.length <= 3)
+    }
+  }
+
+  test("a forgotten queue is not forgotten if that could not be recorded") {
+    val world = new World(settings = LeaseSettings(Lifetime, 1))
+    world.lock("a", queue)
+    world.locks.unlock("g", "a", Seq(queue))
+    world.file.isBroken = true
+    assert(world.lock("a", other).isInstanceOf[LockOutcome.Refused])
+    world.file.isBroken = false
+    assertEquals(world.epoch("a", other), 2L)
+    world.locks.unlock("g", "a", Seq(other))
+    assertEquals(world.epoch("b", queue), 3L)
+  }
+
+  test("a deleted topic or group holds nothing, and its epochs are not given again") {
+    val world = new World
+    world.lock("a", queue)
+    world.lock("a", other, group = "h")
+    world.locks.removeTopic("no such topic")
+    assert(world.isCurrent(1L))
+    world.locks.removeGroup("h")
+    assertEquals(world.locks.snapshot().leases.map(_._1.group), Vector("g"))
+    world.locks.removeTopic("orders")
+    assertEquals(world.locks.snapshot().leases, Vector.empty)
+    assertEquals(world.locks.snapshot().history.last.reason.text, "deleted")
+    assert(!world.isCurrent(1L))
+    world.restart()
+    assertEquals(world.epoch("b"), 2L)
+  }
+
+  test("queues that do not exist can be locked, but fill a tenth of the table only") {
+    val world = new World(settings = LeaseSettings(Lifetime, 40, exists = _.topic == "orders"))
+    val strange = (0 until 1000).map(MessageQueue("nonsense", "broker-a", _))
+    val outcomes = world.locks.tryLock("g", "a", strange)
+    assertEquals(outcomes.values.count(_.isInstanceOf[LockOutcome.Granted]), 4)
+    outcomes(strange.last) match {
+      case LockOutcome.Refused(reason) => assert(reason.contains("does not exist"), reason)
+      case outcome => fail(s"$outcome")
+    }
+    val real = (0 until 40).map(MessageQueue("orders", "broker-a", _))
+    val granted = world.locks.tryLock("g", "a", real).values
+    assertEquals(granted.count(_.isInstanceOf[LockOutcome.Granted]), 36)
   }
 
   test("a stale check tells the holder and the last epoch") {
@@ -271,12 +434,18 @@ class QueueLockManagerSuite extends munit.FunSuite {
     val slow = new rmqordered.util.SmallFile {
       override def name: String = "slow"
       override def read(): Option[Array[Byte]] = None
-      override def replace(content: Array[Byte]): Unit = {
-        reached.countDown()
-        goOn.await()
-      }
+      override def replace(content: Array[Byte]): Unit =
+        // The first one is the empty table.
+        if (new String(content).contains("clientId")) {
+          reached.countDown()
+          goOn.await()
+        }
     }
-    val locks = new QueueLockManager(new LeaseFile(slow), new ManualClock(), Lifetime, 10)
+    val locks = new QueueLockManager(
+      new LeaseFile(slow),
+      new ManualClock(),
+      LeaseSettings(Lifetime, 10)
+    )
     val granting = new Thread(() => { val _ = locks.tryLock("g", "a", Seq(queue)) })
     granting.start()
     reached.await()

@@ -7,13 +7,21 @@ import rmqordered.model.MessageQueue
 import rmqordered.util.{ManualClock, MemoryFile}
 
 /**
- * The lock manager against a naive model: random locks, unlocks, waits, restarts and disk failures,
- * compared after every step. A failing seed is printed.
+ * The lock manager under random locks, unlocks, resets, waits, restarts and disk failures. Without
+ * jumps of the clock it is compared with a naive model after every step; with kills at any moment
+ * and a clock that is set to anything, what must never happen is looked for. A failing seed is
+ * printed.
  */
 class QueueLockModelSuite extends munit.FunSuite {
   private val Lifetime = 100L
+  private val SaveMs = 20L
   private val clients = Vector("a", "b", "c")
   private val queues = (0 until 3).map(MessageQueue("t", "broker-a", _)).toVector
+  // Fewer than there are queues, so that keys are forgotten.
+  private val settings = LeaseSettings(Lifetime, maxLeases = 2, renewalSaveMs = SaveMs)
+
+  private def start(file: MemoryFile, clock: ManualClock, maxLeases: Int): QueueLockManager =
+    new QueueLockManager(new LeaseFile(file), clock, settings.copy(maxLeases = maxLeases))
 
   /** What the manager should be, written down without any care for speed or crashes. */
   private final class Model(clock: ManualClock) {
@@ -41,17 +49,24 @@ class QueueLockModelSuite extends munit.FunSuite {
 
     def endEpoch(queue: MessageQueue): Unit = { val _ = owner.remove(queue) }
 
-    def restart(): Unit = owner.keys.foreach(queue => touched(queue) = clock.monotonicMillis())
+    /** Who held a queue holds it for one lifetime more; who had expired does not come back. */
+    def restart(): Unit = {
+      owner.keys.toVector.filterNot(isLive).foreach(endEpoch)
+      owner.keys.foreach(queue => touched(queue) = clock.monotonicMillis())
+    }
   }
 
-  private def run(seed: Int): Unit = {
+  private def isGranted(outcome: LockOutcome): Boolean = outcome match {
+    case LockOutcome.Granted(_) | LockOutcome.Renewed(_) => true
+    case LockOutcome.HeldBy(_) | LockOutcome.Refused(_) => false
+  }
+
+  private def compare(seed: Int): Unit = {
     val random = new Random(seed)
     val clock = new ManualClock()
     val file = new MemoryFile()
-    def start() = new QueueLockManager(new LeaseFile(file), clock, Lifetime, 100)
-    var locks = start()
+    var locks = start(file, clock, maxLeases = 100)
     val model = new Model(clock)
-    var highest = Map.empty[MessageQueue, Long].withDefaultValue(0L)
     (1 to 300).foreach { step =>
       val client = clients(random.nextInt(clients.length))
       val asked = queues.filter(_ => random.nextBoolean())
@@ -62,36 +77,158 @@ class QueueLockModelSuite extends munit.FunSuite {
           locks.unlock("g", client, asked)
           asked.foreach(model.unlock(client, _))
         case 2 =>
-          locks = start()
+          locks.flush()
+          locks = start(file, clock, maxLeases = 100)
           model.restart()
         case 3 if random.nextInt(3) == 0 =>
           file.isBroken = random.nextInt(3) == 0
           if (Try(locks.endEpochs("g", asked)).isSuccess) asked.foreach(model.endEpoch)
           file.isBroken = false
         case _ =>
-          // A failing unlock write is covered elsewhere: its effect shows only after a restart.
           file.isBroken = random.nextInt(8) == 0
           val outcomes = locks.tryLock("g", client, asked)
           val expected = asked.map(q => q -> model.lock(client, q, !file.isBroken)).toMap
           file.isBroken = false
-          val granted = outcomes.map {
-            case (queue, LockOutcome.Granted(_) | LockOutcome.Renewed(_)) => queue -> true
-            case (queue, LockOutcome.HeldBy(_) | LockOutcome.Refused(_)) => queue -> false
-          }
-          assertEquals(granted, expected, clue)
+          assertEquals(
+            outcomes.map { case (q, outcome) => q -> isGranted(outcome) },
+            expected,
+            clue
+          )
       }
       queues.foreach { queue =>
         (0L to model.epoch(queue) + 1).foreach { epoch =>
           val expected = model.isLive(queue) && model.epoch(queue) == epoch
           assertEquals(locks.ifCurrent("g", queue, epoch)(()).isRight, expected, clue)
         }
-        assert(model.epoch(queue) >= highest(queue), s"an epoch went back, $clue")
-        highest = highest.updated(queue, model.epoch(queue))
       }
     }
   }
 
   test("the manager does what a naive model does, whatever happens") {
-    (1 to 60).foreach(run)
+    (1 to 60).foreach(compare)
+  }
+
+  /** What clients were told, by a clock that nobody can set. */
+  private final class Told(clock: ManualClock) {
+    private val highest = mutable.Map.empty[MessageQueue, Long].withDefaultValue(0L)
+    private val owner = mutable.Map.empty[MessageQueue, (String, Long)]
+    // How long a client trusts its last answer, and how long its epoch may be live.
+    private val trust, until = mutable.Map.empty[(MessageQueue, Long), Long]
+    var takeovers, revivals = 0
+
+    def granted(client: String, queue: MessageQueue, lease: Lease, isNew: Boolean): Unit = {
+      val now = clock.monotonicMillis()
+      owner.get(queue).filter(_._1 != client).foreach { case (other, epoch) =>
+        assert(trust((queue, epoch)) < now, s"$client got what $other may still trust in")
+        takeovers += 1
+      }
+      if (isNew)
+        assert(lease.epoch > highest(queue), s"epoch ${lease.epoch} after ${highest(queue)}")
+      else assertEquals(owner.get(queue), Some((client, lease.epoch)), "renewed without a grant")
+      highest(queue) = lease.epoch
+      owner(queue) = (client, lease.epoch)
+      trust((queue, lease.epoch)) = now + Lifetime
+      until((queue, lease.epoch)) = now + Lifetime
+    }
+
+    /** Nobody need be waited for, and its epoch is over. */
+    def ended(queue: MessageQueue): Unit = owner.remove(queue).foreach { case (_, epoch) =>
+      until((queue, epoch)) = Long.MinValue
+    }
+
+    def unlocked(client: String, queue: MessageQueue): Unit =
+      if (owner.get(queue).exists(_._1 == client)) ended(queue)
+
+    /** After a kill the broker counts from its start, and may not know of the last renewals. */
+    def restarted(): Unit = {
+      val now = clock.monotonicMillis()
+      owner.foreach { case (queue, (_, epoch)) =>
+        val told = until((queue, epoch))
+        if (told != Long.MinValue && now <= told + SaveMs)
+          until((queue, epoch)) = now + Lifetime
+      }
+    }
+
+    def check(locks: QueueLockManager, wasSetBack: Boolean): Unit = queues.foreach { queue =>
+      val now = clock.monotonicMillis()
+      val live = (1L to highest(queue) + 1).filter(e => locks.ifCurrent("g", queue, e)(()).isRight)
+      assert(live.length <= 1, s"epochs $live of one queue are live")
+      live.foreach { epoch =>
+        assertEquals(epoch, highest(queue), "a live epoch is not the last one")
+        val end = until((queue, epoch))
+        assert(end != Long.MinValue, s"epoch $epoch was given back and is live")
+        if (!wasSetBack) assert(now <= end, s"epoch $epoch expired at $end and is live at $now")
+        revivals += 1
+      }
+    }
+  }
+
+  private def hunt(seed: Int): Told = {
+    val random = new Random(seed)
+    val clock = new ManualClock()
+    val file = new MemoryFile()
+    var locks = start(file, clock, settings.maxLeases)
+    val told = new Told(clock)
+    val mayGoBack = random.nextBoolean()
+    def jump(): Unit = {
+      val millis = random.nextInt(4 * Lifetime.toInt).toLong
+      clock.setBack(if (mayGoBack && random.nextBoolean()) millis else -millis)
+    }
+    var sinceFlush = 0L
+    // The timer runs whatever else does.
+    def pass(millis: Long): Unit = {
+      val until = clock.monotonicMillis() + millis
+      while (clock.monotonicMillis() < until) {
+        val chunk = Math.min(until - clock.monotonicMillis(), SaveMs - sinceFlush)
+        clock.advance(chunk)
+        sinceFlush += chunk
+        if (sinceFlush == SaveMs) {
+          locks.flush()
+          sinceFlush = 0L
+        }
+      }
+    }
+    def step(): Unit = {
+      val client = clients(random.nextInt(clients.length))
+      val asked = queues.filter(_ => random.nextBoolean())
+      random.nextInt(14) match {
+        case 0 => pass(random.nextInt(2 * Lifetime.toInt).toLong)
+        case 1 | 2 => pass(random.nextInt(Lifetime.toInt / 2).toLong)
+        case 3 => jump()
+        case 4 =>
+          // Killed: whatever was not recorded is gone.
+          if (random.nextInt(3) == 0) clock.advance(random.nextInt(2 * Lifetime.toInt).toLong)
+          locks = start(file, clock, settings.maxLeases)
+          told.restarted()
+        case 5 =>
+          locks.unlock("g", client, asked)
+          asked.foreach(told.unlocked(client, _))
+        case 6 if random.nextInt(4) == 0 =>
+          locks.removeTopic("t")
+          queues.foreach(told.ended)
+        case _ =>
+          file.isBroken = random.nextInt(8) == 0
+          locks.tryLock("g", client, asked).foreach {
+            case (queue, LockOutcome.Granted(lease)) =>
+              told.granted(client, queue, lease, isNew = true)
+            case (queue, LockOutcome.Renewed(lease)) =>
+              told.granted(client, queue, lease, isNew = false)
+            case (_, LockOutcome.HeldBy(_) | LockOutcome.Refused(_)) => ()
+          }
+          file.isBroken = false
+      }
+      told.check(locks, mayGoBack)
+    }
+    (1 to 300).foreach { at =>
+      try step()
+      catch { case error: Throwable => throw new AssertionError(s"seed $seed, step $at", error) }
+    }
+    told
+  }
+
+  test("no two clients hold a queue and no epoch comes twice, whatever the clock shows") {
+    val runs = (1 to 200).map(hunt)
+    assert(runs.map(_.takeovers).sum > 200, "hardly anybody took over")
+    assert(runs.map(_.revivals).sum > 1000, "hardly any epoch was live")
   }
 }

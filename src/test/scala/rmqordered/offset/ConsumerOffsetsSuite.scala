@@ -63,8 +63,11 @@ class ConsumerOffsetsSuite extends munit.FunSuite {
     offsets.commit(other, 5L)
     offsets.clampTo(queue => if (queue.queueId == 3) 40L else 9L)
     assertEquals((offsets.get(key), offsets.get(other)), (Some(40L), Some(5L)))
-    offsets.flush()
+    // At once, not with the next flush: messages will get the offsets from 40 on.
     assertEquals(new ConsumerOffsets(file).get(key), Some(40L))
+    val written = file.replacements
+    new ConsumerOffsets(file).clampTo(_ => 40L)
+    assertEquals(file.replacements, written)
   }
 
   test("offsets that cannot be read are lost loudly, and the broker starts") {

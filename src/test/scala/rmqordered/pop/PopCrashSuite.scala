@@ -56,6 +56,7 @@ class PopCrashSuite extends munit.FunSuite {
       val topics =
         new TopicTable(directory.table("topics"), Seq(TopicConfig(Names.PopLogTopic, 1, 1)))
       val table = new PopTable
+      val follower = new PopFollower(table, directory.pops)
       val store = new MessageStore(
         directory,
         config,
@@ -63,9 +64,9 @@ class PopCrashSuite extends munit.FunSuite {
         clock,
         (_, _) => (),
         background = false,
-        followers = Seq(new PopFollower(table, directory.pops))
+        followers = Seq(follower)
       )
-      table.clampTo(store.maxOffset)
+      follower.clampTo(store)
       table.connect(new LogJournal(store, host))
       (store, table)
     }

@@ -73,6 +73,8 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
     while (life < 5) {
       val isStarted = startAndLive(isFirst = life == 0)
       disk.crash()
+      // As operators are told to do when a queue's files are damaged.
+      if (random.nextInt(8) == 0) disk.deleteTree(root.resolve("consumequeue"))
       if (isStarted) life += 1
     }
     // The last look is on a machine that stays up.
@@ -102,7 +104,7 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
     try {
       val store = open()
       check(store)
-      if (!store.topics.contains(Topic)) store.topics.put(TopicConfig(Topic, Queues, Queues))
+      createTopic(store)
       disk.failAt(random.nextInt(400))
       // Short lives end before they have written over what the last one left behind.
       val steps = if (random.nextInt(2) == 0) 1 + random.nextInt(8) else 20 + random.nextInt(60)
@@ -119,8 +121,23 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
     }
   }
 
+  private def createTopic(store: MessageStore): Unit =
+    if (!store.topics.contains(Topic)) {
+      model.isCreating = true
+      store.topics.put(TopicConfig(Topic, Queues, Queues))
+      model.created()
+    }
+
+  private def deleteTopic(store: MessageStore): Unit = {
+    model.isDeleting = true
+    store.deleteTopic(Topic)
+    model.deleted()
+    coverage.deletions += 1
+  }
+
   private def step(store: MessageStore): Unit = {
-    random.nextInt(20) match {
+    random.nextInt(21) match {
+      case 20 => if (store.topics.contains(Topic)) deleteTopic(store) else createTopic(store)
       case 0 => store.checkpoint()
       case 1 =>
         clock.advance(random.nextInt(3600000).toLong)
@@ -143,7 +160,11 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
     store.append(envelope(Topic, queueId), bodies.map(keyed)) {
       case AppendOutcome.Stored(queueOffset, _) => model.acknowledged(attempt, queueOffset)
       case AppendOutcome.Unavailable(_) => throw new PowerFailure
-      case other: AppendOutcome.TooLarge => throw new AssertionError(s"refused: $other")
+      // A sender that looked the topic up before it was deleted.
+      case _: AppendOutcome.NoTopic if !model.exists =>
+        model.refused(attempt)
+        coverage.tooLate += 1
+      case other: AppendOutcome.Impossible => throw new AssertionError(s"refused: $other")
     }
   }
 
@@ -155,6 +176,7 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
 
   private def check(store: MessageStore): Unit = {
     coverage.scanned += store.scannedRecords
+    model.checkTopic(store.topics.contains(Topic))
     (0 until Queues).foreach { queueId =>
       val key = QueueKey(Topic, queueId)
       val (min, max) = (store.minOffset(key), store.maxOffset(key))
@@ -215,18 +237,20 @@ object CrashRun {
 
   /** Counts that say whether the seeds reached the interesting places. */
   final class Coverage {
-    var failures, cleanStops, retired = 0
+    var failures, cleanStops, retired, deletions, tooLate = 0
     var scanned = 0L
 
     def ensureSeen(): Unit = {
       assert(failures > 50, s"$failures power failures")
       assert(cleanStops > 10, s"$cleanStops clean stops")
       assert(retired > 20, s"$retired retentions")
+      assert(deletions > 100, s"$deletions topics deleted")
+      assert(tooLate > 100, s"$tooLate sends after a deletion")
       assert(scanned > 1000, s"$scanned records read by recovery")
     }
   }
 
-  private final class Attempt(val queueId: Int, val bodies: Vector[String])
+  private final class Attempt(val queueId: Int, val bodies: Vector[String], val incarnation: Int)
 
   /**
    * What may and what must be in each queue. `known` are the messages seen or acknowledged, by
@@ -238,8 +262,40 @@ object CrashRun {
     private val open = Array.fill(Queues)(mutable.ArrayBuffer.empty[Attempt])
     private val floor = Array.fill(Queues)(0L)
 
+    // Begun, and perhaps done when the power failed.
+    var isDeleting, isCreating = false
+    var exists = false
+    private var incarnation = 0
+
+    def created(): Unit = {
+      isCreating = false
+      exists = true
+    }
+
+    /** Nothing of it may come back, though a topic of its name does. */
+    def deleted(): Unit = {
+      isDeleting = false
+      exists = false
+      incarnation += 1
+      (0 until Queues).foreach { q =>
+        known(q).clear()
+        open(q).clear()
+        floor(q) = 0L
+      }
+    }
+
+    def checkTopic(isThere: Boolean): Unit = {
+      assert(isThere == exists || isDeleting || isCreating, s"topic: $isThere, known: $exists")
+      if (exists && !isThere) deleted()
+      exists = isThere
+      isDeleting = false
+      isCreating = false
+    }
+
+    def refused(attempt: Attempt): Unit = open(attempt.queueId) -= attempt
+
     def attempt(queueId: Int, bodies: Vector[String]): Attempt = {
-      val made = new Attempt(queueId, bodies)
+      val made = new Attempt(queueId, bodies, incarnation)
       open(queueId) += made
       made
     }
@@ -247,7 +303,9 @@ object CrashRun {
     def acknowledged(attempt: Attempt, queueOffset: Long): Unit = {
       val q = attempt.queueId
       open(q) -= attempt
-      attempt.bodies.zipWithIndex.foreach { case (body, i) => known(q)(queueOffset + i) = body }
+      // An answer may come after its topic was deleted.
+      if (attempt.incarnation == incarnation)
+        attempt.bodies.zipWithIndex.foreach { case (body, i) => known(q)(queueOffset + i) = body }
     }
 
     private var isRetiring = false

@@ -1,7 +1,9 @@
 package rmqordered.store
 
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+
 import rmqordered.model.{QueueKey, TagFilter, TopicConfig}
-import rmqordered.protocol.RecordContent
+import rmqordered.protocol.{RecordContent, Slice}
 import rmqordered.store.StoreFixture._
 
 class MessageStoreSuite extends munit.FunSuite {
@@ -168,6 +170,51 @@ class MessageStoreSuite extends munit.FunSuite {
       opened.store.append(envelope("orders", 1), tooMuch)(o => outcome = Some(o))
       assert(outcome.exists(_.isInstanceOf[AppendOutcome.TooLarge]), s"$outcome")
     }
+  }
+
+  fixture.test(
+    "properties that a record cannot hold are refused, and nothing of the append lands"
+  ) {
+    f =>
+      f.use { opened =>
+        def full(bytes: Int) = {
+          val body = Slice("x".getBytes)
+          new RecordContent(0, body, Slice(Array.fill[Byte](bytes)('p')))
+        }
+        var outcomes = Vector.empty[AppendOutcome]
+        def append(contents: RecordContent*): Unit = {
+          val done = new CountDownLatch(1)
+          opened.store.append(envelope("orders", 1), contents.toVector) { outcome =>
+            outcomes :+= outcome
+            done.countDown()
+          }
+          assert(done.await(10, TimeUnit.SECONDS))
+        }
+        append(content("a"), full(32768))
+        append(full(32767))
+        assertEquals(outcomes.head, AppendOutcome.PropertiesTooLong(32768, 32767): AppendOutcome)
+        assert(outcomes(1).isInstanceOf[AppendOutcome.Stored], s"${outcomes(1)}")
+      }
+      assertEquals(f.use(_.bodies("orders", 1)), Seq("x"))
+  }
+
+  fixture.test("a topic that is deleted between the check and the append gets nothing more") { f =>
+    f.use { opened =>
+      opened.append("orders", 1, "old")
+      opened.store.deleteTopic("orders")
+      // As a sender that has looked the topic up before the deletion.
+      assertEquals(
+        opened.append("orders", 1, "late"),
+        AppendOutcome.NoTopic("orders"): AppendOutcome
+      )
+    }
+    f.use { opened =>
+      opened.store.topics.put(topic)
+      opened.append("orders", 1, "new")
+    }
+    // The queues are made anew from the log alone.
+    StoreFixture.deleteTree(f.folder.resolve("consumequeue"))
+    assertEquals(f.use(_.bodies("orders", 1)), Seq("new"))
   }
 
   fixture.test("a closed store refuses appends") { f =>

@@ -98,6 +98,22 @@ class RecoverySuite extends munit.FunSuite {
     assertEquals(survivors(fixture), Seq("before"))
   }
 
+  test("a good seal over a record that cannot be read stops the broker, and nothing is cut off") {
+    val (fixture, offsets) = filled()
+    val bytes = ByteBuffer.wrap(Files.readAllBytes(fixture.segment(0)))
+    val (start, size) = (offsets(10).toInt, sizeAt(bytes.array(), offsets(10)))
+    // A length of the properties that does not fit its field, sealed as it is.
+    bytes.putShort(start + size - 2, (-32766).toShort)
+    AppendSeal.write(bytes, start, start + size)
+    val _ = Files.write(fixture.segment(0), bytes.array())
+    (0 until 2).foreach { _ =>
+      val problem = intercept[StoreError](fixture.open()).getMessage
+      assert(problem.contains(s"the append at byte $start has a good seal"), problem)
+      assert(problem.contains("claims -32766 bytes") && problem.contains("backup"), problem)
+    }
+    assertEquals(Files.readAllBytes(fixture.segment(0)).toSeq, bytes.array().toSeq)
+  }
+
   test("damage below the checkpoint stops the broker when it is met, in the last file too") {
     val (fixture, offsets) = filled()
     fixture.use(_ => ())

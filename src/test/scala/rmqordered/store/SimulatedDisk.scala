@@ -30,6 +30,9 @@ final class SimulatedDisk(random: Random, sectorBytes: Int = 512) extends FileLa
   private var isOff = false
   var usable: Long = Long.MaxValue
 
+  /** Called in the middle of each force. */
+  @volatile var onForce: () => Unit = () => ()
+
   /** Whether the power failed since the last crash. */
   def hasFailed: Boolean = isOff
 
@@ -117,6 +120,7 @@ final class SimulatedDisk(random: Random, sectorBytes: Int = 512) extends FileLa
       override def force(from: Int, length: Int): Unit = {
         // In the middle of a force a part of the range is there.
         def some(): Unit = found.settle(from, random.nextInt(length + 1))
+        onForce()
         operation(some())(found.settle(from, length))
       }
       override def noteRead(length: Int): Unit = ()

@@ -143,7 +143,7 @@ object StoreFixture {
 
   def temporaryFile(): Path = Files.createTempFile(root, "file", "")
 
-  private def deleteTree(folder: Path): Unit = {
+  def deleteTree(folder: Path): Unit = {
     val paths = Files.walk(folder)
     try paths.sorted(java.util.Comparator.reverseOrder[Path]()).forEach(path => Files.delete(path))
     finally paths.close()
