@@ -146,7 +146,10 @@ def test_a_broker_that_stores_nothing_fails_the_batch_and_a_retry_adds_its_part_
         with pytest.raises(Exception, match=r"the first with key 'key-\d+'.*disk is full"):
             save(rows_of(spark), pair.name_server, **options)
     finally:
-        pair.configure("broker-b", brokerRole="ASYNC_MASTER", enableSlaveActingMaster="false")
+        # The permission is the same as ever: to name it makes the broker register at once.
+        master = {"brokerRole": "ASYNC_MASTER", "enableSlaveActingMaster": "false"}
+        pair.configure("broker-b", **master, brokerPermission=READ_AND_WRITE)
+    await_queues(pair_client, topic, 4)
     landed = {queue.broker_name for queue in queues_and_numbers(pair_client, topic)}
     assert landed == {"broker-a"}
     for _ in range(2):
