@@ -113,7 +113,7 @@ def start_spark() -> SparkSession:
     return spark
 
 
-def run_query(rows: DataFrame, filled: Filled, home: Path) -> float:
+def run_query(rows: DataFrame, expected: int, home: Path) -> float:
     """Rows per second of all batches but the first."""
     query = (
         rows.writeStream.format("noop")
@@ -124,8 +124,8 @@ def run_query(rows: DataFrame, filled: Filled, home: Path) -> float:
     query.awaitTermination()
     batches = [one for one in query.recentProgress if one.numInputRows]
     read = sum(one.numInputRows for one in batches)
-    if read != filled.count or len(batches) != BATCHES:
-        raise SystemExit(f"{filled.name}: expected {filled.count} rows, read {read}")
+    if read != expected or len(batches) != BATCHES:
+        raise SystemExit(f"expected {expected} rows in {BATCHES} batches, read {read}")
     steady = batches[1:]
     seconds = sum(one.durationMs["triggerExecution"] for one in steady) / 1000
     return sum(one.numInputRows for one in steady) / seconds
@@ -167,7 +167,7 @@ def warm_up(spark: SparkSession, filled: Filled, home: Path) -> None:
     """Until Spark's compiler has come to an end with the paths that are measured."""
     for _ in range(WARM_UPS):
         for properties in (False, True):
-            run_query(ordered_rows(spark, filled, properties=properties), filled, home)
+            run_query(ordered_rows(spark, filled, properties=properties), filled.count, home)
 
 
 def compare(spark: SparkSession, filled: Filled, rounds: int, home: Path) -> Rounds:
@@ -177,11 +177,13 @@ def compare(spark: SparkSession, filled: Filled, rounds: int, home: Path) -> Rou
         found.rates[JAVA].append(run_java(filled, home))
         for name, properties in ((PLAIN, False), (WITH_PROPERTIES, True)):
             rows = ordered_rows(spark, filled, properties=properties)
-            found.rates[name].append(run_query(rows, filled, home))
+            found.rates[name].append(run_query(rows, filled.count, home))
+        console.print({name: round(rates[-1]) for name, rates in found.rates.items()})
     for name, properties in ((READY, False), (READY_WITH_PROPERTIES, True)):
         for _ in range(rounds):
             rows = ready_rows(spark, filled, properties=properties)
-            found.rates[name].append(run_query(rows, filled, home))
+            whole = filled.count // (BATCHES * QUEUES) * BATCHES * QUEUES
+            found.rates[name].append(run_query(rows, whole, home))
     return found
 
 
