@@ -194,7 +194,7 @@ def test_an_unlock_that_arrives_late_does_not_free_what_was_locked_again(
     keeper = rig.keeper("keeper")
     keeper.acquire(rig.queues, 5_000)
 
-    def lose(*arguments: object) -> None:
+    def lose(*arguments: object, **more: object) -> None:
         raise RequestTimedOut("broker", "an unlock", 1)
 
     with monkeypatch.context() as patch:
