@@ -8,7 +8,8 @@ import rmqordered.util.{ManualClock, MemoryFile}
 
 /**
  * The offsets against a naive model: random commits, resets, pulls that take them, removals,
- * flushes by a clock that jumps, disk failures and restarts. A failing seed is printed.
+ * flushes by a clock that jumps, disk failures, restarts, and power failures that take the ends of
+ * queues. A failing seed is printed.
  */
 class ConsumerOffsetsModelSuite extends munit.FunSuite {
   private val keys = for (group <- Vector("g", "h"); topic <- Vector("t", "u"); queue <- 0 to 1)
@@ -44,6 +45,12 @@ class ConsumerOffsetsModelSuite extends munit.FunSuite {
 
     def flush(): Unit = onDisk = (committed.toMap, pending.toMap)
 
+    /** What the queues do not hold any more is taken back for good. */
+    def clamp(end: QueueKey => Long): Unit = {
+      Seq(committed, pending).foreach(_.mapValuesInPlace((key, at) => Math.min(at, end(key.queue))))
+      flush()
+    }
+
     def crash(): Unit = {
       committed.clear()
       committed ++= onDisk._1
@@ -63,7 +70,7 @@ class ConsumerOffsetsModelSuite extends munit.FunSuite {
       val clue = s"seed $seed, step $step"
       val key = keys(random.nextInt(keys.length))
       val offset = random.nextInt(50).toLong
-      random.nextInt(12) match {
+      random.nextInt(13) match {
         case 0 =>
           offsets.reset(key, offset)
           model.reset(key, offset)
@@ -82,6 +89,13 @@ class ConsumerOffsetsModelSuite extends munit.FunSuite {
         case 8 =>
           offsets = new ConsumerOffsets(file)
           model.crash()
+        case 9 =>
+          // Other messages get those offsets, and may be lost in their turn.
+          val ends = keys.map(_.queue -> random.nextInt(60).toLong).toMap
+          offsets = new ConsumerOffsets(file)
+          model.crash()
+          offsets.clampTo(ends)
+          model.clamp(ends)
         case _ =>
           offsets.commit(key, offset)
           model.commit(key, offset)
