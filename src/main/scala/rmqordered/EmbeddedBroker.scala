@@ -41,6 +41,7 @@ final class EmbeddedBroker private (config: BrokerConfig) {
     new BrokerCore(config, SystemClock, directory, identity, worker)
   }
   private val timer = startTimer(core.periodicTasks)
+  server.rehearse(core)
   server.accept(core)
   exposure(bound.getAddress, config).foreach(sentence =>
     logger.warn("{} address={}", sentence, nameServer())

@@ -10,6 +10,7 @@ import io.netty.channel.socket.SocketChannel
 import io.netty.channel.socket.nio.NioServerSocketChannel
 import io.netty.channel.{
   Channel,
+  ChannelHandler,
   ChannelInitializer,
   ChannelOption,
   MultiThreadIoEventLoopGroup,
@@ -87,6 +88,11 @@ final class BrokerServer(config: BrokerConfig) {
     server.localAddress().asInstanceOf[InetSocketAddress]
   }
 
+  /** Lets one request be served before anybody may connect, see `Rehearsal`. */
+  def rehearse(served: ConnectionListener): Unit =
+    // Where users sign their requests this one would be denied, and noted as an attempt.
+    if (config(Settings.aclFile).isEmpty) Rehearsal.run(handlers(served): _*)
+
   /** Starts to serve. */
   def accept(served: ConnectionListener): Unit = {
     listener = Some(served)
@@ -101,12 +107,9 @@ final class BrokerServer(config: BrokerConfig) {
         .pipeline()
         .addLast(
           new IdleStateHandler(0, 0, idleSeconds, TimeUnit.SECONDS),
-          new TlsDetector(tls),
-          new UnsentLimit(unsent),
-          encoder,
-          new FrameDecoder(config(Settings.maxFrameBytes), memory),
-          new ClientConnection(served, limits, memory)
+          new TlsDetector(tls)
         )
+        .addLast(handlers(served): _*)
     case _ =>
       logger.warn(
         "refusing a connection: {} are open client={}",
@@ -115,6 +118,13 @@ final class BrokerServer(config: BrokerConfig) {
       )
       val _ = channel.close()
   }
+
+  private def handlers(served: ConnectionListener): Seq[ChannelHandler] = Seq(
+    new UnsentLimit(unsent),
+    encoder,
+    new FrameDecoder(config(Settings.maxFrameBytes), memory),
+    new ClientConnection(served, limits, memory)
+  )
 
   /** Takes no new connections; those that exist go on. */
   def stopAccepting(): Unit = {
