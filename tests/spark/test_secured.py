@@ -1,4 +1,4 @@
-"""Spark on brokers with TLS and access control: who is let in, and where secrets never show up."""
+"""Spark on brokers with TLS and access control: who is let in, and what the others are told."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from tests.spark.drivers import ALL_AT_ONCE, LOCAL, Driver
 from tests.spark.harness import Source, collect_available, failure_of, start_collecting
 from tests.support.brokers import unique_name
 from tests.support.jvm import SMALL_JVM
@@ -135,44 +134,3 @@ def test_a_user_is_refused_what_it_was_not_allowed(
     with pytest.raises(PySparkException, match=r"(?s)AccessDenied.*what this user may do"):
         send(orders(spark, range(1)), options | HASTY)
     assert stored(secured) == before
-
-
-@pytest.mark.parametrize("secured", ["embedded"], indirect=True)
-def test_a_secret_is_in_no_log_plan_checkpoint_or_page_of_the_ui(
-    secured: Secured, options_of: OptionsOf, tmp_path: Path
-) -> None:
-    with secured.client() as admin:
-        OrderedProducer(admin, TOPIC).send("order-1", b"7")
-    events = tmp_path / "events"
-    events.mkdir()
-    # What the UI and the history server show comes from these events.
-    seen = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": events.as_uri(),
-        "spark.eventLog.compress": "false",
-    }
-    options = options_of(READER) | {"subscribe": TOPIC, "group": unique_name("group")}
-    options["secretKey"] = "env:SECRET_OF_THE_READER"
-    driver = Driver(
-        options,
-        tmp_path / "checkpoint",
-        tmp_path / "output",
-        trigger=ALL_AT_ONCE,
-        conf=LOCAL | seen,
-        environment={"SECRET_OF_THE_READER": READER.secret_key},
-    )
-    with driver:
-        assert driver.wait_for_end() == 0, driver.failure
-    assert driver.rows
-    written = [
-        path
-        for folder in (events, tmp_path / "checkpoint", tmp_path / "output")
-        for path in folder.rglob("*")
-        if path.is_file()
-    ]
-    texts = {path: path.read_bytes() for path in written}
-    # Spark was talkative enough for the search to mean something.
-    assert texts[driver.log]
-    told = [text for path, text in texts.items() if path.is_relative_to(events)]
-    assert any(b"SparkListenerSQLExecutionStart" in text for text in told)
-    assert [path for path, text in texts.items() if READER.secret_key.encode() in text] == []
