@@ -2,26 +2,22 @@
 
 import struct
 import zlib
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
+from tests.support.folded import folded_queue
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OrderedProducer, QueueReader, ReadPlan
 from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.errors import BrokerError, OffsetOutOfRange
-from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueRange
+from rmq_ordered.model import MessageQueue, QueueRange
 from rmq_ordered.protocol.codes import FEATURE_WIDE_PULL, ResponseCode
-from rmq_ordered.protocol.message import INNER_BATCH_FLAGS, decode_messages, encode_batch
+from rmq_ordered.protocol.message import INNER_BATCH_FLAGS, decode_messages
 from rmq_ordered.protocol.pulls import PullLimits, PullStatus, parse_pull, pull_request
-from rmq_ordered.protocol.sends import send_batch_request, send_request
-from rmq_ordered.protocol.topics import create_topic_request
-
-# The topic attribute under which RocketMQ stores a batch as one record.
-BATCH_QUEUE = "+queue.type=BatchCQ"
+from rmq_ordered.protocol.sends import send_request
 
 
 def read_all(client: Client, queue: MessageQueue, end: int, start: int = 0) -> pa.Table:
@@ -288,24 +284,7 @@ def test_an_expression_that_is_no_sql_is_refused(broker: Broker, client: Client)
 def test_a_batch_kept_as_one_record_comes_back_as_its_messages(
     broker: Broker, client: Client
 ) -> None:
-    topic = broker.unique("folded")
-    plain = create_topic_request(topic, 1)
-    # The embedded broker keeps every batch unfolded; what a reader sees is the same.
-    folded = replace(plain, ext_fields={**(plain.ext_fields or {}), "attributes": BATCH_QUEUE})
-    answer = client.remoting.call(broker.broker_address, folded, "a creation", 15_000)
-    assert answer.code == ResponseCode.SUCCESS
-    wait_until(lambda: topic in client.routes.topics(), f"{topic} is known", 20)
-    (queue,) = client.routes.writable(topic)
-    for first in range(0, 500, 50):
-        messages = [
-            OutgoingMessage(b"%d" % n, {"__SHARDINGKEY": f"k{n}", "UNIQ_KEY": f"id-{n}"})
-            for n in range(first, first + 50)
-        ]
-        send = send_batch_request(queue, encode_batch(messages), producer_group="p", born_ms=1)
-        # RocketMQ folds only batches that have an id of their own, as Java's have.
-        fields = {**(send.ext_fields or {}), "i": f"UNIQ_KEY\x01B{first}\x02WAIT\x01true\x02"}
-        landed = client.broker.start(queue, replace(send, ext_fields=fields), "a send", 15_000)
-        assert landed.result().ext_int("queueOffset") == first
+    queue = folded_queue(broker, client, 500)
     table = read_all(client, queue, 500)
     request = pull_request(queue, 0, group="g", limits=PullLimits())
     pulled = parse_pull(client.broker.start(queue, request, "a pull", 15_000).result())
