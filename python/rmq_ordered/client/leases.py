@@ -22,6 +22,7 @@ from rmq_ordered.client.broker import BrokerOperations, grouped
 from rmq_ordered.client.fanout import at_each
 from rmq_ordered.client.instances import Predecessor
 from rmq_ordered.client.locking import QueueLocks
+from rmq_ordered.client.takeover import TakeOver
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     QueueLeaseLost,
@@ -91,13 +92,9 @@ class LeaseKeeper:
         self.client_id = client_id
         self._clock = clock
         self._renew_ms = renew_ms
-        self._trust_ms = trust_ms
         self._table = LeaseTable(group, client_id, trust_ms)
-        self._predecessors = tuple(predecessors)
         self._locks = QueueLocks(broker, group, client_id, announce)
-        # Until when an earlier run, alive somewhere, may still believe in what was taken over.
-        self._settled_at_ms: int | None = None
-        self._has_warned_of_life = False
+        self._take_over = TakeOver(clock, group, predecessors, trust_ms)
         self._lock = threading.Lock()
         # One exchange with a broker at a time: a renewal must not overtake an unlock.
         self._exchanges: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
@@ -133,7 +130,7 @@ class LeaseKeeper:
             wanted = wanted[wanted.index(refused[0].queue) :]
             self._clock.pause_ms(_ACQUIRE_POLL_MS)
         self._start_renewing()
-        self._settle()
+        self._take_over.settle()
 
     def try_acquire(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Ask once for queues; returns those of them that are ours now, in their order.
@@ -273,6 +270,7 @@ class LeaseKeeper:
         with self._lock:
             held = self._table.queues
         self._drop(held)
+        self._locks.forget(self._take_over.give_up())
         asked = self._locks.asked()
         outcomes = self._at_each_broker(
             asked,
@@ -354,7 +352,11 @@ class LeaseKeeper:
         answers = [by_queue.get(queue, LockAnswer(queue, granted=False)) for queue in wanted]
         keep = list(itertools.takewhile(lambda answer: answer.granted, answers))
         refused = [answer for answer in answers if not answer.granted]
-        give_back = [answer.queue for answer in answers[len(keep) :] if answer.granted]
+        give_back = [
+            answer.queue
+            for answer in answers[len(keep) :]
+            if answer.granted and not self._take_over.is_unsettled(answer.queue)
+        ]
         self._keep(keep, asked_at_ms)
         if give_back:
             self._locks.unlock(give_back)
@@ -385,60 +387,18 @@ class LeaseKeeper:
         answers, failure = self._locks.ask(wanted)
         held_by_others = [answer for answer in answers if not answer.granted]
         refused = [answer.queue for answer in held_by_others]
-        if not refused or not self._predecessors:
+        if not refused or not self._take_over.predecessors:
             return answers, failure
-        if not self._may_settle(held_by_others, deadline_ms):
+        if not self._take_over.may_begin(held_by_others, deadline_ms):
             return answers, failure
-        for predecessor in self._predecessors:
+        for predecessor in self._take_over.predecessors:
             self._locks.unlock_as(predecessor.client_id, refused)
         again, late_failure = self._locks.ask(refused)
         taken = [answer for answer in again if answer.granted]
         if taken:
-            self._note_take_over(taken)
+            self._take_over.note(taken)
         kept = [answer for answer in answers if answer.granted]
         return [*kept, *again], failure or late_failure
-
-    def _note_take_over(self, taken: Sequence[LockAnswer]) -> None:
-        """A broker with epochs fences the old run; elsewhere its trust has to run out first."""
-        _LOG.info(
-            "took over count=%s group=%s from=%s",
-            len(taken),
-            self.group,
-            [one.client_id for one in self._predecessors],
-        )
-        if self._must_settle(taken):
-            # Its last granted request left before ours was granted, so before now.
-            self._settled_at_ms = self._clock.monotonic_ms() + self._trust_ms
-
-    def _must_settle(self, answers: Sequence[LockAnswer]) -> bool:
-        """Whether an earlier run may believe in these queues although they were taken from it."""
-        is_fenced = all(answer.epoch is not None for answer in answers)
-        return not is_fenced and not all(one.is_known_dead for one in self._predecessors)
-
-    def _may_settle(self, refused: Sequence[LockAnswer], deadline_ms: int) -> bool:
-        """Whether a take-over could be waited out: begun and given up, it would rob a live run."""
-        left_ms = deadline_ms - self._clock.monotonic_ms()
-        if left_ms >= self._trust_ms or not self._must_settle(refused):
-            return True
-        if not self._has_warned_of_life:
-            self._has_warned_of_life = True
-            _LOG.warning(
-                "an earlier run of group=%s may be alive and would have to be given %s ms to "
-                "notice that it was replaced, but %s ms are left to acquire its queues: allow more",
-                self.group,
-                self._trust_ms,
-                max(0, left_ms),
-            )
-        return False
-
-    def _settle(self) -> None:
-        """Wait until no earlier run can believe any more in what was taken from it."""
-        if self._settled_at_ms is None:
-            return
-        _LOG.info("an earlier run may still be alive, waiting for its trust to end: %s", self.group)
-        while (remaining_ms := self._settled_at_ms - self._clock.monotonic_ms()) >= 0:
-            self._clock.pause_ms(min(remaining_ms + 1, _ACQUIRE_POLL_MS))
-        self._settled_at_ms = None
 
     def _give_up(
         self, refused: Sequence[LockAnswer], waited_ms: int, failure: RmqOrderedError | None

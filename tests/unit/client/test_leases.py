@@ -11,7 +11,6 @@ from tests.support.lease_rig import Rig
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, LeaseKeeper, leases
-from rmq_ordered.client.instances import Predecessor
 from rmq_ordered.client.leases import RENEW_MS, TRUST_MS
 from rmq_ordered.errors import (
     ConnectionLost,
@@ -281,99 +280,6 @@ def test_a_thread_whose_renewal_fails_warns_and_tries_again(
     wait_until(lambda: len(rig.network.requests(LOCK)) > 4, "the thread has gone on", 5)
     keeper.ensure_held(rig.queues)
     assert words in caplog.text
-
-
-def test_a_new_run_takes_over_from_a_dead_one_at_once(rig: Rig) -> None:
-    rig.lock_as("nightly#0", rig.queues[1])
-    rig.lock_as("nightly#0~1", rig.queues[3])
-    dead = [Predecessor("nightly#0", True), Predecessor("nightly#0~1", True)]
-    keeper = rig.new_keeper("nightly#1", predecessors=dead)
-    keeper.acquire(rig.queues, 0)
-    assert rig.owners() == ["nightly#1"] * 4
-    assert rig.clock.pauses == []
-    keeper.ensure_held(rig.queues)
-
-
-def test_nobody_is_robbed_but_earlier_runs_and_only_of_what_is_wanted(rig: Rig) -> None:
-    rig.lock_as("nightly#0", rig.queues[0])
-    rig.lock_as("other#0", rig.queues[1])
-    rig.lock_as("nightly#0", rig.queues[3])
-    keeper = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0", True)])
-    with pytest.raises(QueueLeaseUnavailable):
-        keeper.acquire(rig.queues[:3], 0)
-    assert rig.owners() == [None, "other#0", None, "nightly#0"]
-
-
-def test_without_fencing_a_run_that_may_live_is_given_the_time_to_notice() -> None:
-    rig = Rig(has_epochs=False)
-    before = rig.new_keeper("nightly#0")
-    before.acquire(rig.queues, 0)
-    after = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0")])
-    started_ms = rig.clock.monotonic_ms()
-    believers: list[int] = []
-
-    def watch() -> None:
-        after.renew()
-        before_believes = all(before.is_held(queue) for queue in rig.queues)
-        believers.append(before_believes)
-
-    rig.on_pause(watch)
-    after.acquire(rig.queues, TRUST_MS)
-    assert rig.clock.monotonic_ms() - started_ms > TRUST_MS
-    assert believers[0], "it still believed when the new run had locked"
-    assert not believers[-1], "it had stopped when the new run began"
-    after.ensure_held(rig.queues)
-    rig.close()
-
-
-def test_a_run_that_may_live_is_not_robbed_when_there_is_no_time_to_let_it_notice(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    rig = Rig(has_epochs=False)
-    before = rig.new_keeper("nightly#0")
-    before.acquire(rig.queues, 0)
-    after = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0")])
-    started_ms = rig.clock.monotonic_ms()
-    with pytest.raises(QueueLeaseUnavailable):
-        after.acquire(rig.queues, 2_000)
-    assert rig.clock.monotonic_ms() - started_ms == 2_000, "the time that it was given"
-    assert rig.owners() == ["nightly#0"] * 4
-    before.renew()
-    before.ensure_held(rig.queues)
-    assert caplog.text.count("may be alive and would have to be given 30000 ms") == 1
-    rig.close()
-
-
-def test_with_epochs_a_live_run_is_fenced_at_once(fenced: Rig) -> None:
-    before = fenced.new_keeper("nightly#0")
-    before.acquire(fenced.queues, 0)
-    after = fenced.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0")])
-    after.acquire(fenced.queues, 0)
-    assert fenced.clock.pauses == []
-    before.renew()
-    with pytest.raises(QueueLeaseLost, match="held by nightly#1"):
-        before.ensure_held()
-    after.ensure_held(fenced.queues)
-
-
-def test_a_renewal_of_the_old_run_between_unlock_and_lock_only_delays_the_new_one(rig: Rig) -> None:
-    before = rig.new_keeper("nightly#0")
-    before.acquire(rig.queues, 0)
-
-    class RenewRightAfter:
-        def strike(
-            self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve
-        ) -> None:
-            response = serve(request)
-            for queue in rig.queues:
-                rig.lock_as("nightly#0", queue)
-            transport.answer(reply_to(request, response))
-
-    rig.network.arm(RenewRightAfter(), UNLOCK)
-    after = rig.new_keeper("nightly#1", predecessors=[Predecessor("nightly#0", True)])
-    after.acquire(rig.queues, 2_000)
-    assert rig.owners() == ["nightly#1"] * 4
-    assert rig.clock.pauses == [500]
 
 
 def test_a_member_takes_what_is_free_and_keeps_the_rest_for_later(rig: Rig) -> None:
