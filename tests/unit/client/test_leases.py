@@ -382,6 +382,7 @@ def frozen() -> Iterator[Frozen]:
     frozen = Frozen()
     yield frozen
     frozen.client.close()
+    frozen.keeper.release(timeout_ms=1_000)
 
 
 def test_a_broker_that_does_not_answer_delays_no_renewal_at_another(frozen: Frozen) -> None:

@@ -122,6 +122,8 @@ final class FrameDecoder(maxFrameBytes: Int, memory: RequestMemory) extends Byte
       allocate(FrameCodec.wordAt(word))
       channelRead(context, Unpooled.EMPTY_BUFFER)
       endHandedOn()
+      // No read is under way that would end by itself: answers wait for that end to leave.
+      context.fireChannelReadComplete()
       val _ = context.fireUserEventTriggered(RoomFound)
     }
 

@@ -1,11 +1,14 @@
 package rmqordered.net
 
+import java.net.{InetSocketAddress, SocketAddress}
+
 import io.netty.buffer.Unpooled
 import io.netty.channel.embedded.EmbeddedChannel
 import io.netty.handler.codec.DecoderException
 
 import scala.util.Random
 
+import rmqordered.handler.Connection
 import rmqordered.protocol.{FrameCodec, Golden, RemotingCommand, SerializeType}
 import rmqordered.util.ManualClock
 
@@ -108,6 +111,32 @@ class FrameDecoderSuite extends munit.FunSuite {
     assertEquals(channel.readInbound[RemotingCommand]().body.length, 9000)
     assertEquals(channel.readInbound[RemotingCommand]().opaque, command.opaque)
     assertEquals(shared.totalBytes, 0L)
+    val _ = channel.finishAndReleaseAll()
+  }
+
+  test("a request whose frame had to wait for room has its answer leave at once") {
+    val shared = memory(40000)
+    val answering = new ConnectionListener {
+      override def received(command: RemotingCommand, connection: Connection): Unit =
+        connection.send(RemotingCommand.response(command.opaque, 0))
+      override def overloaded(command: RemotingCommand, connection: Connection): Unit =
+        received(command, connection)
+      override def disconnected(connection: Connection): Unit = ()
+    }
+    val channel = new EmbeddedChannel(
+      new FrameDecoder(1 << 20, shared),
+      new ClientConnection(answering, ConnectionLimits(10, 100000, 100000), shared)
+    ) {
+      override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
+    }
+    val command = FrameCodec.decode(frames.head.drop(4))
+    val body = rmqordered.protocol.Body(new Array[Byte](9000))
+    val frame = FrameCodec.encode(command.copy(flag = 0, body = body), SerializeType.Json)
+    shared.hold(40000)
+    channel.writeInbound(Unpooled.wrappedBuffer(frame))
+    shared.release(40000)
+    channel.runPendingTasks()
+    assertEquals(channel.readOutbound[RemotingCommand]().opaque, command.opaque)
     val _ = channel.finishAndReleaseAll()
   }
 
