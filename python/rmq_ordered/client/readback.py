@@ -6,7 +6,8 @@ broker appends after it was read back, and a second live attempt of the same str
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,18 +17,22 @@ import pyarrow.compute as pc
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.reader import QueueReader, ReadPlan
 from rmq_ordered.columnar import DecodeOptions
-from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange
+from rmq_ordered.errors import AccessDenied, BrokerBusy, OffsetOutOfRange
 from rmq_ordered.model import LandedStamp, MessageQueue, QueueRange
 from rmq_ordered.protocol.answers import ensure_success, understood
 from rmq_ordered.protocol.codes import ResponseCode
-from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.groups import max_offset_request
 from rmq_ordered.protocol.properties import PROPERTY_UNIQ_KEY
+from rmq_ordered.protocol.runtime import LogProgress, parse_log_progress, runtime_request
 from rmq_ordered.protocol.stamps import STAMP_PROPERTY
 
 # RocketMQ builds its consume queues a moment after the append; more than this is a broken broker.
 _DISPATCH_MS: Final = 30_000
 _DISPATCH_PAUSE_MS: Final = 50
+# Who may not ask the broker how far it is waits this long: as a rule it is far less behind.
+_UNTOLD_MS: Final = 1_000
+
+_LOG: Final = logging.getLogger("rmq_ordered.client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,43 +71,53 @@ class TraceFound:
 
 def floor_of(client: Client, queue: MessageQueue) -> int:
     """An offset at or before which nothing will be appended any more."""
-    return _ask_end(client, queue, committed=True)
+    return _readable_end(client, queue)
 
 
 def end_of_queue(client: Client, queue: MessageQueue) -> int:
-    """The offset that the next message will get, once everything before it can be read.
+    """The offset behind all that was appended so far, once all of it can be read.
+
+    RocketMQ acknowledges before a message is in its queue, and what it calls the end of a queue is
+    what can be read. So the broker is asked for the end of its log, and then how far it has come.
 
     Raises:
         BrokerBusy: what was appended cannot be read for half a minute.
         TransportError: the broker cannot be reached; the caller decides whether to try again.
     """
     deadline_ms = client.clock.monotonic_ms() + _DISPATCH_MS
-    while True:
-        # First what was appended, then what can be read; 4.x knows only the latter.
-        appended = _ask_end(client, queue, committed=False)
-        readable = _ask_end(client, queue, committed=True)
-        if readable >= appended:
-            return readable
-        if client.clock.monotonic_ms() >= deadline_ms:
-            remark = f"offset {appended} was given away, but only {readable} can be read yet"
-            address = client.broker.address(queue)
-            raise BrokerBusy(address, f"the end of {queue}", ResponseCode.SYSTEM_BUSY, remark)
-        client.clock.pause_ms(_DISPATCH_PAUSE_MS)
+    try:
+        appended = (progress := _log_progress(client, queue)).appended
+        while progress.dispatched < appended:
+            if client.clock.monotonic_ms() >= deadline_ms:
+                remark = (
+                    f"{appended} bytes were appended, but only {progress.dispatched} dispatched"
+                )
+                address = client.broker.address(queue)
+                raise BrokerBusy(address, f"the end of {queue}", ResponseCode.SYSTEM_BUSY, remark)
+            client.clock.pause_ms(_DISPATCH_PAUSE_MS)
+            progress = _log_progress(client, queue)
+    except AccessDenied as error:
+        _LOG.warning("waiting %s ms instead of asking: %s", _UNTOLD_MS, error)
+        client.clock.pause_ms(_UNTOLD_MS)
+    return _readable_end(client, queue)
 
 
-def _ask_end(client: Client, queue: MessageQueue, *, committed: bool) -> int:
+def _readable_end(client: Client, queue: MessageQueue) -> int:
+    """Asked once: whoever sends decides himself what to try again, and until when."""
     what = f"the end of {queue}"
     request = max_offset_request(queue)
-    fields = {**(request.ext_fields or {}), "committed": str(committed).lower()}
-    answer = client.broker.start(
-        queue, replace(request, ext_fields=fields), what, client.request_timeout_ms
-    )
+    answer = client.broker.start(queue, request, what, client.request_timeout_ms)
     address = answer.channel.address
-    return understood(_offset_in, ensure_success(answer.result(), address, what), address, what)
+    response = ensure_success(answer.result(), address, what)
+    return understood(lambda good, _: good.ext_int("offset"), response, address, what)
 
 
-def _offset_in(response: RemotingCommand, address: str) -> int:
-    return response.ext_int("offset")
+def _log_progress(client: Client, queue: MessageQueue) -> LogProgress:
+    what = f"how far the broker of {queue} has come"
+    answer = client.broker.start(queue, runtime_request(), what, client.request_timeout_ms)
+    address = answer.channel.address
+    response = ensure_success(answer.result(), address, what)
+    return understood(lambda good, _: parse_log_progress(good), response, address, what)
 
 
 def read_back(

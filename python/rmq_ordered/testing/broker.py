@@ -63,6 +63,8 @@ class BrokerDouble:
         self.pull_caps: Iterator[int] = repeat(32)
         self.is_matching: Callable[[int], bool] = lambda _: True
         self.filter_scan = 0
+        # The log, and what of it is acknowledged but not in its queues yet.
+        self.log_bytes, self.behind = 1_000, 0
         self._handlers: dict[int, Callable[[RemotingCommand], RemotingCommand]] = {
             RequestCode.PULL_MESSAGE: self._pull,
             RequestCode.SEND_MESSAGE_V2: self._send,
@@ -70,6 +72,7 @@ class BrokerDouble:
             RequestCode.QUERY_CONSUMER_OFFSET: self._query_offset,
             RequestCode.UPDATE_CONSUMER_OFFSET: self._update_offset,
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self._search_offset,
+            RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime,
             RequestCode.GET_MAX_OFFSET: lambda r: _offset(self._queue(r).maximum),
             RequestCode.GET_MIN_OFFSET: lambda r: _offset(self._queue(r).minimum),
             RequestCode.GET_TOPIC_STATS_INFO: self._stats,
@@ -200,6 +203,14 @@ class BrokerDouble:
 
     def _search_offset(self, request: RemotingCommand) -> RemotingCommand:
         return _offset(self._queue(request).first_at(request.ext_int("timestamp")))
+
+    def _runtime(self, request: RemotingCommand) -> RemotingCommand:
+        del request
+        table = {
+            "commitLogMaxOffset": str(self.log_bytes),
+            "dispatchBehindBytes": str(self.behind),
+        }
+        return RemotingCommand(ResponseCode.SUCCESS, body=json.dumps({"table": table}).encode())
 
     def _stats(self, request: RemotingCommand) -> RemotingCommand:
         topic = request.ext("topic")

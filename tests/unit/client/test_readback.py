@@ -9,7 +9,6 @@ from rmq_ordered.client.readback import StreamTrace, end_of_queue, floor_of, rea
 from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange, RemoteProtocolError
 from rmq_ordered.model import LandedStamp, MessageQueue, OutgoingMessage, SendStream
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
-from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.stamps import SendStamp, format_stamp, stamp_pattern
 from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
 
@@ -115,31 +114,55 @@ def test_a_floor_that_the_queue_does_not_reach_fails(
 def test_what_was_appended_but_cannot_be_read_yet_is_waited_for(
     cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:
-    append(broker, queue, {}, {}, {})
-    behind = Refuse(ResponseCode.SUCCESS, ext_fields={"offset": "2"})
-    # Every second request asks for what can be read.
-    cluster.network.arm(behind, RequestCode.GET_MAX_OFFSET, after=1)
-    assert end_of_queue(client, queue) == 3
-    assert cluster.clock.pauses == [50]
-    asked = [r.ext("committed") for r in cluster.network.requests(RequestCode.GET_MAX_OFFSET)]
-    assert asked == ["false", "true"] * 2
+    broker.behind = 200
+    pause = cluster.clock.pause_ms
+
+    def pause_and_dispatch(duration_ms: int) -> None:
+        pause(duration_ms)
+        broker.behind -= 100
+        append(broker, queue, {})
+
+    cluster.clock.pause_ms = pause_and_dispatch  # type: ignore[method-assign]
+    assert end_of_queue(client, queue) == 2
+    assert cluster.clock.pauses == [50, 50]
+
+
+def test_what_is_appended_after_the_question_is_not_waited_for(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    broker.behind = 100
+    pause = cluster.clock.pause_ms
+
+    def pause_while_others_send(duration_ms: int) -> None:
+        pause(duration_ms)
+        broker.log_bytes += 100
+
+    cluster.clock.pause_ms = pause_while_others_send  # type: ignore[method-assign]
+    assert end_of_queue(client, queue) == 0
+    assert cluster.clock.pauses == [50], "it is as far behind as before, but further"
 
 
 def test_a_broker_that_never_lets_it_be_read_is_an_error(
-    cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
+    client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:
-    append(broker, queue, {}, {}, {})
-    serve = broker.serve
-
-    def behind(request: RemotingCommand) -> RemotingCommand:
-        fields = request.ext_fields or {}
-        if fields.get("committed") == "true":
-            return RemotingCommand(ResponseCode.SUCCESS, ext_fields={"offset": "1"})
-        return serve(request)
-
-    cluster.network.listen(broker.address, behind)
-    with pytest.raises(BrokerBusy, match="offset 3 was given away, but only 1 can be read yet"):
+    broker.behind = 7
+    with pytest.raises(BrokerBusy, match="1000 bytes were appended, but only 993 dispatched"):
         end_of_queue(client, queue)
+
+
+def test_who_may_not_ask_the_broker_waits_instead(
+    cluster: ClusterDouble,
+    client: Client,
+    broker: BrokerDouble,
+    queue: MessageQueue,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    append(broker, queue, {})
+    denied = Refuse(ResponseCode.NO_PERMISSION, "not yours")
+    cluster.network.arm(denied, RequestCode.GET_BROKER_RUNTIME_INFO)
+    assert end_of_queue(client, queue) == 1
+    assert cluster.clock.pauses == [1_000]
+    assert "not yours" in caplog.text
 
 
 def test_a_floor_is_asked_for_once(
