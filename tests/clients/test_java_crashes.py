@@ -11,12 +11,14 @@ from tests.clients.order import (
 )
 from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients
-from tests.support.waiting import wait_until
+from tests.support.waiting import DeadlineExceeded, wait_until
 
 from rmq_ordered.client import Client
 from rmq_ordered.embedded import EmbeddedBroker
 
-CONSUME_TIMEOUT_S = 60.0
+# Apache's client may find out only by its time-out of 30 s that a waiting poll is lost, and again
+# for the next one; then it needs its queues' locks.
+CONSUME_TIMEOUT_S = 120.0
 # Brokers count whole milliseconds of their own clock.
 ROUNDING_MS = 2
 
@@ -102,4 +104,10 @@ def wait_until_handled(pairs: list[tuple[str, str]], *consumers: Consumer) -> No
         seen = {message.body for consumer in consumers for message in consumer.received}
         return {value for _, value in pairs} - seen
 
-    wait_until(lambda: not missing(), "every message was handled by somebody", CONSUME_TIMEOUT_S)
+    try:
+        wait_until(
+            lambda: not missing(), "every message was handled by somebody", CONSUME_TIMEOUT_S
+        )
+    except DeadlineExceeded as late:
+        late.add_note(f"not handled: {sorted(missing())}")
+        raise
