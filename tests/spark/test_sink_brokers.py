@@ -212,7 +212,7 @@ def test_a_user_without_permission_gets_as_far_as_allowed_and_another_adds_the_r
             "tlsKeyFile": secured.tls.key_file,
         }
         user = {"accessKey": who.access_key, "secretKey": f"file:{secret}"}
-        # So little is held back that the first topic's rows are sent before the second's are.
+        # So little is held back that most of the first topic's rows go before the second's come.
         save(frame, secured.name_server, **tls, **user, bufferBytes=64, sinkId="s", batchId=0)
 
     def sent(client: Client, topic: str) -> int:
@@ -221,11 +221,15 @@ def test_a_user_without_permission_gets_as_far_as_allowed_and_another_adds_the_r
     with pytest.raises(Exception, match=r"AccessDenied.*the first with key 'key-\d'"):
         write(CLERK)
     with secured.client() as admin:
-        wait_until(lambda: sent(admin, OPEN_TOPIC) == 30, "what is allowed came", TIMEOUT_S)
+        wait_until(lambda: sent(admin, OPEN_TOPIC) > 0, "some of what is allowed came", TIMEOUT_S)
         assert sent(admin, TOPIC) == 0
         write(ADMIN)
-        wait_until(lambda: sent(admin, TOPIC) == 30, "the rest came", TIMEOUT_S)
-        assert sent(admin, OPEN_TOPIC) == 30
+        both = {OPEN_TOPIC: 30, TOPIC: 30}
+        wait_until(
+            lambda: {topic: sent(admin, topic) for topic in both} == both,
+            "the rest came, and nothing twice",
+            TIMEOUT_S,
+        )
 
 
 def test_keys_stay_when_queues_are_added_unless_that_was_asked_for(

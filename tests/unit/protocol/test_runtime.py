@@ -30,5 +30,5 @@ def test_what_is_dispatched_is_told_by_what_is_not() -> None:
     ],
 )
 def test_an_answer_without_these_numbers_is_an_error(body: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match="runtime information"):
+    with pytest.raises(RemoteProtocolError, match=r"runtime information|JSON body"):
         parse_log_progress(RemotingCommand(0, body=body))
