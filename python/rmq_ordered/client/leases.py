@@ -62,6 +62,7 @@ class LeaseKeeper:
     ...     [keeper.try_acquire([queue]) == [queue] for keeper in keepers]
     ...     keepers[0].release()
     ...     keepers[1].try_acquire([queue]) == [queue]
+    ...     keepers[1].release()
     [True, False]
     True
 
