@@ -13,7 +13,7 @@ import pytest
 from tests.support.brokers import Broker
 from tests.support.java_clients import JavaClients
 from tests.support.maven import ToolUnavailable
-from tests.support.missing import MISSING, give_up
+from tests.support.missing import MISSING, give_up, running
 from tests.support.rocketmq import RocketMq
 
 if TYPE_CHECKING:
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 def rocketmq_cluster() -> Iterator[RocketMq]:
     """A real Apache RocketMQ for the whole session. A test that kills brokers starts its own."""
     # SQL92 filters are off by default in RocketMQ but part of the contract here.
-    cluster = RocketMq({"enablePropertyFilter": "true"})
-    try:
-        cluster.start()
-    except ToolUnavailable as missing:
-        give_up(missing)
-    yield cluster
-    cluster.stop()
+    yield from running(RocketMq({"enablePropertyFilter": "true"}))
 
 
 @pytest.fixture(scope="session")

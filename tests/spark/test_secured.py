@@ -9,16 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.harness import Source, collect_available, failure_of, start_collecting
 from tests.support.brokers import unique_name
-from tests.support.jvm import SMALL_JVM
-from tests.support.maven import ToolUnavailable
-from tests.support.missing import give_up
+from tests.support.jvm import SMALL_HEAP
 from tests.support.secured import (
     ADMIN,
     READER,
     TOPIC,
     Secured,
-    secured_embedded,
-    secured_rocketmq,
+    secured_broker,
 )
 from tests.support.waiting import wait_until
 
@@ -26,7 +23,6 @@ from rmq_ordered.client import OrderedProducer
 from rmq_ordered.protocol.acl import Credentials
 
 FORBIDDEN = "forbidden"
-SMALL_HEAP = (*SMALL_JVM, "-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m")
 # A permission may come back, so the sink asks for half a minute by default.
 HASTY = {"sendTimeout": "2s"}
 OptionsOf = Callable[[Credentials], dict[str, str]]
@@ -36,14 +32,7 @@ OptionsOf = Callable[[Credentials], dict[str, str]]
 def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    folder = tmp_path_factory.mktemp("secured")
-    if request.param == "embedded":
-        yield from secured_embedded(folder)
-        return
-    try:
-        yield from secured_rocketmq(folder, SMALL_HEAP)
-    except ToolUnavailable as missing:
-        give_up(missing)
+    yield from secured_broker(request.param, tmp_path_factory.mktemp("secured"), SMALL_HEAP)
 
 
 @pytest.fixture

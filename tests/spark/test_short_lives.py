@@ -9,8 +9,7 @@ from tests.spark.drivers import Driver, assert_whole_and_in_order, committed
 from tests.spark.harness import produce
 from tests.support.brokers import Broker
 from tests.support.jvm import SMALL_JVM
-from tests.support.maven import ToolUnavailable
-from tests.support.missing import give_up
+from tests.support.missing import running
 from tests.support.rocketmq import RocketMq
 from tests.support.waiting import wait_until
 
@@ -26,13 +25,7 @@ def rocketmq() -> Iterator[RocketMq]:
     """Locks end after seconds."""
     heap = (*SMALL_JVM, "-Xmx256m", "-XX:MaxDirectMemorySize=256m")
     lock = f"-Drocketmq.broker.rebalance.lockMaxLiveTime={LOCK_MS}"
-    cluster = RocketMq(broker_java_options=(*heap, lock))
-    try:
-        cluster.start()
-    except ToolUnavailable as missing:
-        give_up(missing)
-    yield cluster
-    cluster.stop()
+    yield from running(RocketMq(broker_java_options=(*heap, lock)))
 
 
 @pytest.fixture

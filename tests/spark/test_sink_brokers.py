@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.support import frames
 from tests.support.brokers import Broker, unique_name
-from tests.support.maven import ToolUnavailable
-from tests.support.missing import give_up
+from tests.support.missing import running
 from tests.support.rocketmq import RocketMq
 from tests.support.secured import (
     ADMIN,
@@ -20,8 +19,7 @@ from tests.support.secured import (
     OPEN_TOPIC,
     TOPIC,
     Secured,
-    secured_embedded,
-    secured_rocketmq,
+    secured_broker,
 )
 from tests.support.waiting import wait_until
 
@@ -41,13 +39,7 @@ Numbers = dict[str, list[int]]
 @pytest.fixture(scope="module")
 def pair() -> Iterator[RocketMq]:
     """One name server and two masters in one cluster; a test that changes one changes it back."""
-    cluster = RocketMq(brokers=PAIR)
-    try:
-        cluster.start()
-    except ToolUnavailable as missing:
-        give_up(missing)
-    yield cluster
-    cluster.stop()
+    yield from running(RocketMq(brokers=PAIR))
 
 
 @pytest.fixture
@@ -67,13 +59,8 @@ def topic(pair_client: Client) -> str:
 
 @pytest.fixture(params=["embedded", "rocketmq"])
 def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Secured]:
-    if request.param == "embedded":
-        yield from secured_embedded(tmp_path)
-        return
-    try:
-        yield from secured_rocketmq(tmp_path, ("-Xmx512m", "-XX:MaxDirectMemorySize=512m"))
-    except ToolUnavailable as missing:
-        give_up(missing)
+    heap = ("-Xmx512m", "-XX:MaxDirectMemorySize=512m")
+    yield from secured_broker(request.param, tmp_path, heap)
 
 
 def await_queues(client: Client, topic: str, count: int) -> None:

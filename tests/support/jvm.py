@@ -42,3 +42,7 @@ def rocketmq_properties(home: Path) -> tuple[str, ...]:
         f"-Djava.io.tmpdir={home}",
         f"-Drmq.logback.configurationFile={JAVA_SOURCES / 'logback.xml'}",
     )
+
+
+# For one JVM more on a machine that runs several already.
+SMALL_HEAP = (*SMALL_JVM, "-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m")

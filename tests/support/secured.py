@@ -7,6 +7,8 @@ from pathlib import Path
 
 import trustme
 from tests.support.certificates import issue_certificate, write_authority
+from tests.support.maven import ToolUnavailable
+from tests.support.missing import give_up
 from tests.support.rocketmq import RocketMq, Security
 from tests.support.waiting import wait_until
 
@@ -108,6 +110,17 @@ def secured_rocketmq(folder: Path, java_options: Sequence[str]) -> Iterator[Secu
             for credentials in RIGHTS:
                 _make_user(admin, cluster.broker_address, credentials)
         yield secured
+
+
+def secured_broker(kind: str, folder: Path, java_options: Sequence[str]) -> Iterator[Secured]:
+    """Either of the two, for a fixture's parameter; what RocketMQ needs may be missing."""
+    if kind == "embedded":
+        yield from secured_embedded(folder)
+        return
+    try:
+        yield from secured_rocketmq(folder, java_options)
+    except ToolUnavailable as missing:
+        give_up(missing)
 
 
 def _make_user(admin: Client, address: str, credentials: Credentials) -> None:
