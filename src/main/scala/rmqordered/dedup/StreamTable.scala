@@ -62,7 +62,10 @@ final class StreamTable {
     val seen = Vector.newBuilder[(StreamKey, LastStamp)]
     current.forEach((key, last) => seen += key -> last)
     replaced = None
-    val unchanged = seen.result().filterNot { case (key, _) => before.containsKey(key) }
-    unchanged ++ before.asScala.iterator.flatMap { case (key, last) => last.map(key -> _) }
+    // A change under way may still add to `before`. It was not seen above, so one look is enough;
+    // with two, its stream could be found both unchanged and changed.
+    val kept = before.asScala.toMap
+    val unchanged = seen.result().filterNot { case (key, _) => kept.contains(key) }
+    unchanged ++ kept.iterator.flatMap { case (key, last) => last.map(key -> _) }
   }
 }

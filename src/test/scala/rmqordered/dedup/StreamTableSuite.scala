@@ -1,6 +1,7 @@
 package rmqordered.dedup
 
 import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.locks.ReentrantLock
 
 import scala.util.Random
 
@@ -51,20 +52,17 @@ class StreamTableSuite extends munit.FunSuite {
 
   test("pictures made while a writer goes on show the moment of their freeze") {
     val table = filled(2000)
-    val lock = new Object
-    val stop = new AtomicBoolean(false)
-    val writer = new Thread(() => {
-      val random = new Random(7L)
-      while (!stop.get()) lock.synchronized {
+    // Fair, or the writer could keep the pictures waiting for as long as it likes.
+    val lock = new ReentrantLock(true)
+    whileWriting { random =>
+      locked(lock) {
         val n = random.nextInt(3000)
         if (random.nextInt(4) == 0) table.removeIf((found, _) => found == key(n))
         else table.put(key(n), stamp(random.nextInt(1000000).toLong))
       }
-    })
-    writer.start()
-    try
+    } {
       (0 until 50).foreach { _ =>
-        val (expected, picture) = lock.synchronized {
+        val (expected, picture) = locked(lock) {
           val now = (0 until 3000).flatMap(n => table.get(key(n)).map(key(n) -> _)).toMap
           (now, table.freeze())
         }
@@ -72,6 +70,36 @@ class StreamTableSuite extends munit.FunSuite {
         assertEquals(found.length, expected.size)
         assert(found.toMap == expected, "the picture shows something that came later")
       }
+    }
+  }
+
+  test("a change in the very moment of the picture shows no stream twice") {
+    val table = filled(8)
+    val lock = new ReentrantLock(true)
+    whileWriting { random =>
+      locked(lock)(table.put(key(random.nextInt(8)), stamp(random.nextInt(1000).toLong)))
+    } {
+      (0 until 20000).foreach { _ =>
+        val picture = locked(lock)(table.freeze())
+        assertEquals(picture().length, 8)
+      }
+    }
+  }
+
+  private def locked[A](lock: ReentrantLock)(body: => A): A = {
+    lock.lock()
+    try body
+    finally lock.unlock()
+  }
+
+  private def whileWriting(change: Random => Unit)(body: => Unit): Unit = {
+    val stop = new AtomicBoolean(false)
+    val writer = new Thread(() => {
+      val random = new Random(7L)
+      while (!stop.get()) change(random)
+    })
+    writer.start()
+    try body
     finally {
       stop.set(true)
       writer.join()
