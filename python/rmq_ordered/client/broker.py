@@ -31,7 +31,7 @@ from rmq_ordered.model import (
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.protocol import groups, locks, topics
-from rmq_ordered.protocol.answers import ensure_success, understood
+from rmq_ordered.protocol.answers import accepted, ensure_success, understood
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.pops import PopState, parse_pop_state, pop_state_request
@@ -255,7 +255,8 @@ class BrokerOperations:
         for address, asked in grouped(queues, self.address).items():
             what = f"locks of group {group} for '{client_id}'"
             response = self._call(address, locks.lock_request(group, client_id, asked), what)
-            answers += locks.parse_lock(ensure_success(response, address, what), asked)
+            read = partial(locks.parse_lock, asked=asked)
+            answers += accepted(read, response, address, what)
         return answers
 
     def unlock(
@@ -288,7 +289,7 @@ class BrokerOperations:
                     "only the embedded broker can tell: RocketMQ has no request for its lock table"
                 )
                 raise BrokerError(address, what, response.code, remark)
-            rows, events = locks.parse_leases(ensure_success(response, address, what))
+            rows, events = accepted(locks.parse_leases, response, address, what)
             table += rows
             history += events
         return tuple(table), tuple(sorted(history, key=lambda event: event.at_ms))
@@ -304,7 +305,7 @@ class BrokerOperations:
             if response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 remark = "only the embedded broker can tell: RocketMQ has no request for its pops"
                 raise BrokerError(address, what, response.code, remark)
-            rows = parse_pop_state(ensure_success(response, address, what))
+            rows = accepted(parse_pop_state, response, address, what)
             table += [(address, row) for row in rows]
         return tuple(table)
 

@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from rmq_ordered.client.batches import ConsumeResult, Listener, MessageBatch, read_records
+from rmq_ordered.client.batches import (
+    ConsumeResult,
+    Listener,
+    MessageBatch,
+    Record,
+    read_records,
+)
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.consumer_settings import ConsumerSettings
 from rmq_ordered.client.leases import LeaseKeeper
@@ -28,8 +34,9 @@ from rmq_ordered.errors import (
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.ordering.progress import Phase, QueueProgress
-from rmq_ordered.protocol.answers import ensure_success, refusal
+from rmq_ordered.protocol.answers import ensure_success, refusal, understood
 from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import Subscription, dead_letter_request
 from rmq_ordered.protocol.pulls import (
     PULL_CODES,
@@ -377,15 +384,14 @@ class QueueWork:
             return
         if response.code not in PULL_CODES:
             raise refusal(response, pull.channel.address, pull.what)
-        result = parse_pull(response)
+        read = partial(_read, one=one)
+        result, records = understood(read, response, pull.channel.address, pull.what)
         if result.status is PullStatus.OFFSET_ILLEGAL:
             self._offset_moved(one, pull, result)
             return
         if result.status is PullStatus.NO_NEW_MESSAGE:
             one.pull_after_ms = self.client.clock.monotonic_ms() + _EMPTY_MS
             return
-        asked = one.progress.pull_offset
-        records = read_records(result.body, one.progress.queue, one.subscription.tags, start=asked)
         with self._lock:
             one.progress.fetched(records, result.next_offset)
 
@@ -410,6 +416,14 @@ class QueueWork:
         if isinstance(error, TransportError):
             self.client.routes.forget(one.progress.queue.topic)
             self.changed()  # a new connection needs a heartbeat of its own
+
+
+def _read(
+    response: RemotingCommand, address: str, one: Owned
+) -> tuple[PullResult, list[tuple[int, Record]]]:
+    result = parse_pull(response)
+    asked, tags = one.progress.pull_offset, one.subscription.tags
+    return result, read_records(result.body, one.progress.queue, tags, start=asked)
 
 
 def _abandon_pull(one: Owned) -> None:

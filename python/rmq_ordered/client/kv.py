@@ -12,7 +12,7 @@ from typing import Final
 from rmq_ordered.errors import RmqOrderedError, TransportError
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.protocol import kv
-from rmq_ordered.protocol.answers import ensure_success
+from rmq_ordered.protocol.answers import accepted, ensure_success
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 
@@ -43,7 +43,7 @@ class KeyValues:
         def ask(address: str) -> None:
             response = self._call(address, kv.list_request(namespace), what)
             if response.code != ResponseCode.QUERY_NOT_FOUND:
-                found.update(kv.parse_list(ensure_success(response, address, what)))
+                found.update(accepted(kv.parse_list, response, address, what))
 
         self._at_all(ask)
         return found

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 from weakref import WeakSet
@@ -19,7 +20,7 @@ from rmq_ordered.client.connection import Client
 from rmq_ordered.errors import OptionError, RmqOrderedError, TransportError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.net.channel import PendingAnswer
-from rmq_ordered.protocol.answers import ensure_success
+from rmq_ordered.protocol.answers import accepted, ensure_success
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import Subscription
 from rmq_ordered.protocol.pops import (
@@ -152,9 +153,8 @@ class PopConsumer:
         response = answer.result()
         if response.code in EMPTY_POP_CODES:
             return ()
-        return self._matching(
-            parse_pop(ensure_success(response, answer.channel.address, what), queue)
-        )
+        address, read = answer.channel.address, partial(parse_pop, queue=queue)
+        return self._matching(accepted(read, response, address, what))
 
     def ack(self, popped: PoppedMessage) -> None:
         """The message is done with; after its time was over this may come too late.
@@ -278,8 +278,9 @@ class PopConsumer:
         if isinstance(pending, RmqOrderedError):
             return pending
         try:
-            response = ensure_success(pending.result(), pending.channel.address, pending.what)
-            return replace(popped, handle=parse_changed(response, popped.handle))
+            address, read = pending.channel.address, partial(parse_changed, handle=popped.handle)
+            handle = accepted(read, pending.result(), address, pending.what)
+            return replace(popped, handle=handle)
         except RmqOrderedError as error:
             if isinstance(error, TransportError):
                 away[popped.handle.broker_name] = error

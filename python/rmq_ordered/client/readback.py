@@ -19,7 +19,7 @@ from rmq_ordered.client.reader import QueueReader, ReadPlan
 from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.errors import AccessDenied, BrokerBusy, OffsetOutOfRange
 from rmq_ordered.model import LandedStamp, MessageQueue, QueueRange
-from rmq_ordered.protocol.answers import ensure_success, understood
+from rmq_ordered.protocol.answers import accepted
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.groups import max_offset_request
 from rmq_ordered.protocol.properties import PROPERTY_UNIQ_KEY
@@ -108,16 +108,13 @@ def _readable_end(client: Client, queue: MessageQueue) -> int:
     request = max_offset_request(queue)
     answer = client.broker.start(queue, request, what, client.request_timeout_ms)
     address = answer.channel.address
-    response = ensure_success(answer.result(), address, what)
-    return understood(lambda good, _: good.ext_int("offset"), response, address, what)
+    return accepted(lambda good: good.ext_int("offset"), answer.result(), address, what)
 
 
 def _log_progress(client: Client, queue: MessageQueue) -> LogProgress:
     what = f"how far the broker of {queue} has come"
     answer = client.broker.start(queue, runtime_request(), what, client.request_timeout_ms)
-    address = answer.channel.address
-    response = ensure_success(answer.result(), address, what)
-    return understood(lambda good, _: parse_log_progress(good), response, address, what)
+    return accepted(parse_log_progress, answer.result(), answer.channel.address, what)
 
 
 def read_back(

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.columnar import DecodeOptions, clip, decode_pull_body, skip_records
+from rmq_ordered.columnar import DecodeOptions, clip, decode_in_parts, skip_records
 from rmq_ordered.errors import (
     BrokerBusy,
     OffsetOutOfRange,
     QueueGap,
     QueueLeaseLost,
+    RemoteProtocolError,
     RmqOrderedError,
 )
 from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
@@ -140,6 +141,7 @@ class QueueReader:
     def __init__(self, client: Client, decode: DecodeOptions | None = None) -> None:
         self._client = client
         self._decode = decode or DecodeOptions()
+        self._answered_by = ""
 
     def read(
         self, plan: ReadPlan, *, recheck: Callable[[], None] | None = None
@@ -174,21 +176,40 @@ class QueueReader:
             chunk.append(body)
             size += len(body)
             if size >= _CHUNK_BYTES or position - chunk_start >= _CHUNK_OFFSETS:
-                yield self._rows(plan, chunk, chunk_start, position)
+                yield from self._rows(plan, chunk, chunk_start, position)
                 chunk, size, chunk_start = [], 0, position
         if chunk_start < plan.range.end:
-            yield self._rows(plan, chunk, chunk_start, plan.range.end)
+            yield from self._rows(plan, chunk, chunk_start, plan.range.end)
 
     def _rows(
         self, plan: ReadPlan, chunk: list[bytes | memoryview], start: int, end: int
-    ) -> pa.RecordBatch:
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of ``[start, end)``. Without a filter a hole is lost data, never skipped."""
         body = chunk[0] if len(chunk) == 1 else b"".join(chunk)
         decode = replace(self._decode, tag_filter=plan.tags) if plan.tags else self._decode
-        rows = clip(decode_pull_body(body, plan.range.queue, decode), start, end)
-        if rows.num_rows != end - start and not plan.is_filtered and not decode.tag_filter:
-            _raise_gap(plan, rows, start)
-        return rows
+        has_all = not plan.is_filtered and not decode.tag_filter
+        position = start
+        for part in self._decoded(body, plan.range.queue, decode):
+            rows = clip(part, position, end)
+            if not rows.num_rows:
+                continue
+            # Offsets rise, so the last one tells whether all are there.
+            reached = rows.column("offset")[-1].as_py() + 1
+            if has_all and reached - position != rows.num_rows:
+                _raise_gap(plan, rows, position)
+            position = reached
+            yield rows
+        if has_all and position != end:
+            raise QueueGap(plan.range.queue, position, plan.range.end)
+
+    def _decoded(
+        self, body: bytes | memoryview, queue: MessageQueue, decode: DecodeOptions
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from decode_in_parts(body, queue, decode)
+        except RemoteProtocolError as error:
+            where = self._answered_by
+            raise RemoteProtocolError(f"{where} answered pulls of {queue}: {error}") from error
 
     def _bodies(self, plan: ReadPlan) -> Iterator[tuple[int, bytes | memoryview]]:
         """Raw answers in order, each with the queue offset it reaches."""
@@ -196,6 +217,7 @@ class QueueReader:
         try:
             while not pulls.window.is_done:
                 body = pulls.next_body()
+                self._answered_by = pulls.answered_by
                 if body:
                     yield pulls.window.position, body
         finally:
@@ -222,10 +244,8 @@ def _raise_gap(plan: ReadPlan, rows: pa.RecordBatch, start: int) -> NoReturn:
     """Name the first offset that the broker did not give."""
     offsets = rows.column("offset").to_numpy()
     expected = np.arange(start, start + len(offsets))
-    wrong = np.flatnonzero(offsets != expected)
-    index = int(wrong[0]) if len(wrong) else len(offsets)
-    found = int(offsets[index]) if index < len(offsets) else plan.range.end
-    raise QueueGap(plan.range.queue, start + index, found)
+    index = int((offsets != expected).argmax())
+    raise QueueGap(plan.range.queue, start + index, int(offsets[index]))
 
 
 def _parse(response: RemotingCommand, address: str) -> PullResult:
@@ -245,6 +265,7 @@ class _Pulls:
         self.window = PullWindow(first, last, self._limits.max_messages, self._depth)
         self._pending: deque[PendingAnswer] = deque()
         self._stalled_since_ms: int | None = None
+        self.answered_by = ""
         # Tags are compared again after every pull; anything else only the broker can judge.
         self._is_filter_known = plan.expression_type == TAG_EXPRESSION
 
@@ -309,6 +330,7 @@ class _Pulls:
 
     def _outcome(self, answer: PendingAnswer) -> PullResult:
         response = answer.result()
+        self.answered_by = answer.channel.address
         queue, lease = self._plan.range.queue, self._plan.lease
         if response.code == ResponseCode.STALE_LEASE and lease is not None:
             raise QueueLeaseLost(

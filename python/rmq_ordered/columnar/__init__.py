@@ -6,7 +6,7 @@ Every length in a record is the peer's word: it is checked against the record's 
 used.
 """
 
-from rmq_ordered.columnar.decode import DecodeOptions, decode_pull_body
+from rmq_ordered.columnar.decode import DecodeOptions, decode_in_parts, decode_pull_body
 from rmq_ordered.columnar.ranges import clip, ensure_rising, skip_records
 from rmq_ordered.columnar.schema import (
     ERROR_COLUMN,
@@ -21,6 +21,7 @@ __all__ = [
     "PROPERTIES_COLUMN",
     "DecodeOptions",
     "clip",
+    "decode_in_parts",
     "decode_pull_body",
     "ensure_rising",
     "message_schema",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmq_ordered.columnar.slices import gather_slices
-from rmq_ordered.errors import RemoteProtocolError
+from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
 from rmq_ordered.protocol.compression import COMPRESSED_FLAG, MAX_EXPANDED_BYTES, expand_body
 from rmq_ordered.protocol.message import CRC_MASK
 
@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from rmq_ordered.columnar.fields import Fields
     from rmq_ordered.columnar.slices import Flags
 
-# Arrow's binary offsets are 32 bits wide.
-_MAX_COLUMN_BYTES: Final = 2**31 - 1
+# As much as a single body may have, so that a read needs no more memory for many than for one.
+_MAX_COLUMN_BYTES: Final = MAX_EXPANDED_BYTES
+
+
+class TooMuchAtOnce(LocalProtocolError):
+    """Compressed bodies that are too large together, none of them by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,11 @@ def verify_checksums(records: Records, fields: Fields, damage: Damage) -> None:
 
 
 def body_column(records: Records, fields: Fields, damage: Damage) -> pa.Array:
-    """Every body, expanded if it was compressed; null in rows that are or turn out damaged."""
+    """Every body, expanded if it was compressed; null in rows that are or turn out damaged.
+
+    Raises:
+        TooMuchAtOnce: decode fewer records.
+    """
     stored = gather_slices(
         pa.py_buffer(records.octets), fields.body_starts, fields.body_ends, pa.binary()
     )
@@ -92,8 +100,7 @@ def body_column(records: Records, fields: Fields, damage: Damage) -> pa.Array:
 
 def _expand(records: Records, fields: Fields, is_compressed: Flags, damage: Damage) -> pa.Array:
     view = records.octets.data
-    # All rows share one binary array, so what the others take is no longer free.
-    room = _MAX_COLUMN_BYTES - records.octets.size
+    total = 0
     expanded: list[bytes | None] = []
     for row in np.flatnonzero(is_compressed).tolist():
         body = view[int(fields.body_starts[row]) : int(fields.body_ends[row])]
@@ -101,9 +108,14 @@ def _expand(records: Records, fields: Fields, is_compressed: Flags, damage: Dama
         whole: bytes | None = None
         if row not in damage.reasons:
             try:
-                whole = expand_body(body, sys_flag, max_bytes=min(room, MAX_EXPANDED_BYTES))
+                whole = expand_body(body, sys_flag)
             except RemoteProtocolError as error:
                 damage.add(row, f"a body compressed as sysFlag {sys_flag} says", error)
         expanded.append(whole)
-        room -= len(whole or b"")
+        total += len(whole or b"")
+        if total > _MAX_COLUMN_BYTES and len(records) > 1:
+            raise TooMuchAtOnce(
+                f"{records.queue}: {len(records)} messages expand to more than {_MAX_COLUMN_BYTES} "
+                "bytes; decode fewer at once"
+            )
     return pa.array(expanded, pa.binary())

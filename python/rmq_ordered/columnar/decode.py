@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmq_ordered.columnar.batches import has_batches, unfold_batches
-from rmq_ordered.columnar.bodies import Damage, body_column, verify_checksums
+from rmq_ordered.columnar.bodies import Damage, TooMuchAtOnce, body_column, verify_checksums
 from rmq_ordered.columnar.boundaries import split_records
 from rmq_ordered.columnar.fields import read_fields
 from rmq_ordered.columnar.ids import message_id_column
@@ -40,7 +40,7 @@ from rmq_ordered.protocol.properties import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rmq_ordered.columnar.boundaries import Records
     from rmq_ordered.columnar.fields import Fields
@@ -112,6 +112,7 @@ def decode_pull_body(
     Raises:
         RemoteProtocolError: a record is malformed, fails its checksum or is of another queue;
             nothing is returned.
+        LocalProtocolError: it is too much for one batch; ``decode_in_parts`` makes several.
         QueueGap: queue offsets repeat, go back or are negative.
     """
     records = split_records(body, queue)
@@ -141,6 +142,19 @@ def decode_pull_body(
     if not options.tag_filter:
         return batch
     return batch.filter(pc.is_in(columns["tags"], value_set=_tag_values(options.tag_filter)))
+
+
+def decode_in_parts(
+    body: bytes | memoryview, queue: MessageQueue, options: DecodeOptions = _DEFAULT_OPTIONS
+) -> Iterator[pa.RecordBatch]:
+    """The same rows in as many batches as it takes: few kilobytes may expand to gigabytes."""
+    try:
+        yield decode_pull_body(body, queue, options)
+    except TooMuchAtOnce:
+        starts = split_records(body, queue).starts
+        middle = int(starts[starts.size // 2])
+        yield from decode_in_parts(memoryview(body)[:middle], queue, options)
+        yield from decode_in_parts(memoryview(body)[middle:], queue, options)
 
 
 def _fixed_columns(records: Records, fields: Fields, wanted: set[str]) -> dict[str, pa.Array]:

@@ -30,6 +30,14 @@ def ensure_success(response: RemotingCommand, address: str, what: str) -> Remoti
     return response
 
 
+def accepted(
+    parse: Callable[[RemotingCommand], T], response: RemotingCommand, address: str, what: str
+) -> T:
+    """What a response means if it says SUCCESS; every error names who answered what."""
+    good = ensure_success(response, address, what)
+    return understood(lambda one, _: parse(one), good, address, what)
+
+
 def understood(
     parse: Callable[[RemotingCommand, str], T], response: RemotingCommand, address: str, what: str
 ) -> T:

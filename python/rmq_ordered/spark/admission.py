@@ -92,9 +92,9 @@ class Admitter:
         try:
             answer = self._client.broker.start(queue, request, f"a sample of {queue}", timeout_ms)
             response = answer.result()
+            if response.code not in PULL_CODES:
+                return 0, 0
+            result = parse_pull(response)
         except RmqOrderedError:
             return 0, 0
-        if response.code not in PULL_CODES:
-            return 0, 0
-        result = parse_pull(response)
         return max(0, result.next_offset - position) if result.body else 0, len(result.body)

@@ -18,8 +18,9 @@ from rmq_ordered.columnar.fields import read_fields
 from rmq_ordered.errors import BrokerBusy, UndecodableMessage
 from rmq_ordered.model import Message, MessageQueue
 from rmq_ordered.options import DecodeErrors, SourceOptions, ValueFormat
-from rmq_ordered.protocol.answers import ensure_success
+from rmq_ordered.protocol.answers import accepted, ensure_success
 from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import dead_letter_request
 from rmq_ordered.protocol.properties import PROPERTY_UNIQ_KEY
 from rmq_ordered.protocol.pulls import PullLimits, parse_pull, pull_request
@@ -131,8 +132,12 @@ class RowMaker:
         response = answer.result()
         if response.code != ResponseCode.SUCCESS:
             raise BrokerBusy(answer.channel.address, what, response.code, response.remark)
-        records = split_records(parse_pull(response).body, queue)
-        return int(read_fields(records).commit_log_offsets[0])
+
+        def first_place(answered: RemotingCommand) -> int:
+            records = split_records(parse_pull(answered).body, queue)
+            return int(read_fields(records).commit_log_offsets[0])
+
+        return accepted(first_place, response, answer.channel.address, what)
 
 
 def _damage(columns: dict[str, pa.Array]) -> dict[int, str]:

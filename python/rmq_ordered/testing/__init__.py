@@ -24,6 +24,7 @@ from rmq_ordered.testing.faults import (
     Garble,
     HangUp,
     Refuse,
+    SpoilBody,
 )
 from rmq_ordered.testing.locks import LockTable
 from rmq_ordered.testing.nameserver import NameServerDouble
@@ -46,4 +47,5 @@ __all__ = [
     "Refuse",
     "ScriptedNetwork",
     "ScriptedTransport",
+    "SpoilBody",
 ]

@@ -122,3 +122,17 @@ class Garble:
     def strike(self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve) -> None:
         """Send the bytes."""
         transport.deliver(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class SpoilBody:
+    """One byte of the answer's body is another."""
+
+    position: int
+
+    def strike(self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve) -> None:
+        """Serve, answer with the changed body."""
+        answer = serve(request)
+        body = bytearray(answer.body)
+        body[self.position] ^= 0xFF
+        transport.answer(reply_to(request, replace(answer, body=bytes(body))))

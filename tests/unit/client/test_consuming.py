@@ -14,7 +14,7 @@ from rmq_ordered.net.transport import Transport
 from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH, RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import Subscription
-from rmq_ordered.testing import ClusterDouble, HangUp, Refuse
+from rmq_ordered.testing import ClusterDouble, HangUp, Refuse, SpoilBody
 
 PULL = RequestCode.PULL_MESSAGE
 SOON_S = 10
@@ -307,3 +307,13 @@ def test_what_is_described_is_what_mqadmin_prints(rig: Rig) -> None:
     state = work.describe()[rig.queue]
     assert (state["cachedMsgCount"], state["locked"], state["droped"]) == (0, True, False)
     assert state["lastPullTimestamp"] > 0
+
+
+def test_a_pull_that_cannot_be_read_names_its_broker_and_is_tried_again(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.cluster.network.arm(SpoilBody(0), PULL)
+    rig.begin()
+    rig.wait_for(5)
+    assert rig.handled == [(offset, 0) for offset in range(5)]
+    assert "broker-a:10911 answered a pull of orders@broker-a#0 at 0 in an unknown" in caplog.text

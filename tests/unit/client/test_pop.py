@@ -6,13 +6,13 @@ import pytest
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, FilterKind, PopConsumer, Subscription
-from rmq_ordered.errors import BrokerError, OptionError, TransportError
+from rmq_ordered.errors import BrokerError, OptionError, RemoteProtocolError, TransportError
 from rmq_ordered.model import Message, MessageQueue
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.message import encode_message
 from rmq_ordered.protocol.pops import PoppedMessage
-from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
+from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse, SpoilBody
 
 FIELDS = {"popTime": "1700000000000", "invisibleTime": "60000", "reviveQid": "3"}
 
@@ -345,3 +345,17 @@ def test_what_does_not_match_and_cannot_be_acknowledged_is_a_warning(
     (popped,) = PopConsumer(client, "billing", Subscription("orders", "Aa")).pop()
     assert popped.handle.queue_offset == 8
     assert "messages that do not match were not acknowledged" in caplog.text
+
+
+def test_an_answer_that_cannot_be_read_names_broker_and_topic(
+    client: Client, cluster: ClusterDouble, brokers: list[PoppingBroker]
+) -> None:
+    consumer = PopConsumer(client, "billing", "orders")
+    cluster.network.arm(SpoilBody(0), RequestCode.POP_MESSAGE)
+    with pytest.raises(RemoteProtocolError, match="broker-a:10911 answered a pop of topic orders"):
+        consumer.pop(broker_name="broker-a")
+    (popped,) = consumer.pop(broker_name="broker-a")
+    cluster.network.arm(Refuse(ResponseCode.SUCCESS), RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+    expected = "broker-a:10911 answered another invisible time of 7 .*'popTime'"
+    with pytest.raises(RemoteProtocolError, match=expected):
+        consumer.change_invisible_time(popped, 1_000)

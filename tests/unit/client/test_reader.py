@@ -6,7 +6,7 @@ from itertools import chain, cycle, repeat
 import pytest
 
 from rmq_ordered.client import Client, QueueReader, ReadPlan, reader
-from rmq_ordered.columnar import DecodeOptions
+from rmq_ordered.columnar import DecodeOptions, bodies
 from rmq_ordered.errors import (
     BrokerBusy,
     BrokerError,
@@ -24,6 +24,7 @@ from rmq_ordered.protocol.codes import (
     RequestCode,
     ResponseCode,
 )
+from rmq_ordered.protocol.compression import ZLIB_FLAGS, compress_body
 from rmq_ordered.testing import (
     AnswerAs,
     BrokerDouble,
@@ -34,6 +35,7 @@ from rmq_ordered.testing import (
     Garble,
     HangUp,
     Refuse,
+    SpoilBody,
 )
 
 PULL = RequestCode.PULL_MESSAGE
@@ -497,3 +499,38 @@ def test_an_answer_that_lacks_a_field_names_broker_queue_and_offset(
     expected = r"broker-a:10911 answered a pull of orders@broker-a#0 at 3 .*nextBeginOffset"
     with pytest.raises(RemoteProtocolError, match=expected):
         read(client, queue, 3, 5)
+
+
+def test_a_record_that_cannot_be_read_names_broker_queue_and_offset(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(SpoilBody(-1), PULL)
+    expected = r"broker-a:10911 answered pulls of orders@broker-a#0: .* queue offset 4 "
+    with pytest.raises(RemoteProtocolError, match=expected):
+        read(client, queue, 3, 5)
+
+
+def test_bodies_that_expand_to_too_much_together_come_in_several_parts(
+    monkeypatch: pytest.MonkeyPatch, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    sent = [bytes([n]) * 10_000 for n in range(10)]
+    for body in sent:
+        stored = compress_body(body, ZLIB_FLAGS)
+        broker.queues[queue].append(OutgoingMessage(stored), 0, ZLIB_FLAGS)
+    monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", 30_000)
+    monkeypatch.setattr(reader, "_MIN_ROWS", 1)
+    batches = list(QueueReader(client).read(ReadPlan(QueueRange(queue, 500, 510))))
+    assert [row for batch in batches for row in batch.column("value").to_pylist()] == sent
+    assert [batch.num_rows for batch in batches] == [2, 3, 2, 3]
+
+
+def test_a_hole_between_parts_is_lost_data(
+    monkeypatch: pytest.MonkeyPatch, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    for _ in range(10):
+        stored = compress_body(bytes(10_000), ZLIB_FLAGS)
+        broker.queues[queue].append(OutgoingMessage(stored), 0, ZLIB_FLAGS)
+    broker.is_matching = lambda offset: offset != 505
+    monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", 45_000)
+    with pytest.raises(QueueGap, match="expected queue offset 505, found 506"):
+        list(QueueReader(client).read(ReadPlan(QueueRange(queue, 500, 510))))

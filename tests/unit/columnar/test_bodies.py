@@ -43,11 +43,19 @@ def test_a_body_that_does_not_expand_is_refused_by_queue_offset() -> None:
     assert "expected a body compressed as sysFlag 513 says" in str(refusal.value)
 
 
-def test_bodies_that_expand_beyond_one_column_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_that_expand_to_too_much_together_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     body = records(*rising(3, body=bytes(10_000), sys_flag=ZLIB_FLAGS))
-    monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", len(body) + 20_000)
-    with pytest.raises(RemoteProtocolError, match=r"queue offset 2 .* expands to more than 0"):
+    monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", 20_000)
+    with pytest.raises(bodies.TooMuchAtOnce, match=r"#3: 3 messages expand to more than 20000 "):
         body_column(*cut(body))
+
+
+def test_a_single_body_is_as_large_as_bodies_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", 100)
+    body = records(message(body=bytes(10_000), sys_flag=ZLIB_FLAGS))
+    assert body_column(*cut(body)).to_pylist() == [bytes(10_000)]
 
 
 def test_the_first_body_with_a_wrong_checksum_is_named() -> None:

@@ -4,11 +4,18 @@ import pyarrow as pa
 import pytest
 from tests.unit.columnar.samples import QUEUE, golden, inner_batch, message, records, rising
 
-from rmq_ordered.columnar import MESSAGE_COLUMNS, DecodeOptions, decode_pull_body, message_schema
+from rmq_ordered.columnar import (
+    MESSAGE_COLUMNS,
+    DecodeOptions,
+    bodies,
+    decode_in_parts,
+    decode_pull_body,
+    message_schema,
+)
 from rmq_ordered.columnar import decode as decode_module
-from rmq_ordered.errors import OptionError, QueueGap, RemoteProtocolError
+from rmq_ordered.errors import LocalProtocolError, OptionError, QueueGap, RemoteProtocolError
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.protocol.compression import expand_body
+from rmq_ordered.protocol.compression import ZLIB_FLAGS, expand_body
 
 CAPTURE = golden("rocketmq-5.5.0-pull.json")
 
@@ -221,3 +228,16 @@ def test_a_damaged_inner_batch_is_refused_even_where_errors_are_collected() -> N
     body = records(inner_batch(b"abc", b"b")).replace(b"abc", b"abd")
     with pytest.raises(RemoteProtocolError, match=r"queue offset 7 .*CRC"):
         decode_pull_body(body, QUEUE, DecodeOptions(collect_errors=True))
+
+
+def test_what_expands_to_too_much_at_once_is_decoded_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = records(*rising(7, body=bytes(10_000), sys_flag=ZLIB_FLAGS))
+    (whole,) = decode_in_parts(body, QUEUE)
+    monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", 30_000)
+    with pytest.raises(LocalProtocolError, match="decode fewer at once"):
+        decode_pull_body(body, QUEUE)
+    parts = list(decode_in_parts(body, QUEUE))
+    assert [part.num_rows for part in parts] == [3, 2, 2]
+    assert pa.concat_batches(parts).equals(whole)
