@@ -26,7 +26,8 @@ object Signature {
     // A map, because of a repeated name the last value counts: here as for the handlers.
     val fields = command.extFields.fold(Map.empty[String, String])(_.toSeq.toMap) - SignatureField
     fields.toSeq.sortBy(_._1).foreach { case (_, value) => mac.update(value.getBytes(UTF_8)) }
-    mac.update(command.body.toArray)
+    val body = command.body.toSlice
+    mac.update(body.bytes, body.offset, body.length)
     Base64.getEncoder.encodeToString(mac.doFinal())
   }
 

@@ -27,7 +27,7 @@ final case class SendStamp(
 object SendStamp {
 
   /** The message property that holds it. */
-  val PropertyName = "RMQO_STAMP"
+  val PropertyName: String = MessageProperties.SendStamp
 
   private val Parts = 5
   private val MaxSinkLength = 64
@@ -50,8 +50,10 @@ object SendStamp {
   }
 
   /** The stamp that a stored message carries, if any. */
-  def of(record: DecodedRecord): Option[SendStamp] =
-    MessageProperties.find(record.content.properties, PropertyName).flatMap(parse(_).toOption)
+  def of(record: DecodedRecord): Option[SendStamp] = {
+    val stamp = record.content.marks.stamp
+    if (stamp.isEmpty) None else parse(stamp.text).toOption
+  }
 
   def digestText(digest: Long): String = {
     val hex = JLong.toHexString(digest)

@@ -21,9 +21,7 @@ private[dedup] object StampRun {
   private val Slash = '/'.toByte
 
   def of(stamps: IndexedSeq[Slice]): Option[StampedRequest] = {
-    val head = stamps.head
-    val text = new String(head.bytes, head.offset, head.length, UTF_8)
-    SendStamp.parse(text).toOption.flatMap { first =>
+    SendStamp.parse(stamps.head.text).toOption.flatMap { first =>
       val prefix = s"${first.sink}/${first.batch}/${first.partition}/".getBytes(UTF_8)
       val digests = new Array[Long](stamps.length)
       var at = 0

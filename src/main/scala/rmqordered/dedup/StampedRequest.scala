@@ -1,7 +1,5 @@
 package rmqordered.dedup
 
-import java.nio.charset.StandardCharsets.UTF_8
-
 import rmqordered.protocol.Slice
 
 /**
@@ -29,19 +27,20 @@ object StampedRequest {
   /**
    * Puts the stamps of a request's messages together. Nothing when no message is stamped; a
    * sentence when the stamps do not make one piece of one stream.
+   *
+   * @param stamps
+   *   by message, in order; empty where a message has none
    */
-  def of(values: IndexedSeq[Option[Slice]]): Either[String, Option[StampedRequest]] =
-    if (values.forall(_.isEmpty)) Right(None)
-    else if (values.exists(_.isEmpty))
+  def of(stamps: IndexedSeq[Slice]): Either[String, Option[StampedRequest]] =
+    if (stamps.forall(_.isEmpty)) Right(None)
+    else if (stamps.exists(_.isEmpty))
       Left(s"All messages of a request carry ${SendStamp.PropertyName}, or none.")
-    else {
-      val stamps = values.flatten
+    else
       StampRun.of(stamps) match {
         case Some(run) => Right(Some(run))
         // Something is wrong, or unusual: the slow way says what.
-        case None => slowly(stamps.map(text))
+        case None => slowly(stamps.map(_.text))
       }
-    }
 
   private def slowly(texts: Seq[String]): Either[String, Option[StampedRequest]] =
     texts.foldLeft[Either[String, Vector[SendStamp]]](Right(Vector.empty)) {
@@ -51,9 +50,6 @@ object StampedRequest {
       case Left(sentence) => Left(sentence)
       case Right(stamps) => joined(stamps).map(Some(_))
     }
-
-  private def text(value: Slice): String =
-    new String(value.bytes, value.offset, value.length, UTF_8)
 
   private def joined(stamps: Vector[SendStamp]): Either[String, StampedRequest] = {
     val first = stamps.head

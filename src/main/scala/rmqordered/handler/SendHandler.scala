@@ -12,8 +12,7 @@ import rmqordered.protocol.{
   MessageId,
   MessageProperties,
   RecordContent,
-  RecordEnvelope,
-  Slice
+  RecordEnvelope
 }
 import rmqordered.schedule.{DelayPlanner, Refitting}
 import rmqordered.store.{AppendOutcome, MessageStore, StampedOutcome}
@@ -44,7 +43,7 @@ final class SendHandler(
   def send(call: Call): Unit = {
     val request = SendRequest.of(call)
     val topic = checkedTopic(request)
-    val body = call.command.body.toArray
+    val body = call.command.body.toSlice
     if (body.isEmpty) throw Failures.illegalMessage("The message has no body.")
     ensureSize(body.length)
     val received = MessageProperties.decode(request.properties)
@@ -61,7 +60,7 @@ final class SendHandler(
     val encoded = Refitting.fitting(placed.properties).orElse(lesser)
     val content = new RecordContent(
       request.flag,
-      Slice(body),
+      body,
       encoded.getOrElse(throw Failures.propertiesTooLong(placed.properties))
     )
     val uniqueKey = properties.get(MessageProperties.UniqueKey)
@@ -78,7 +77,7 @@ final class SendHandler(
     val received = MessageProperties.decode(request.properties)
     ensureNoTransaction(request, received)
     if (isDelayed(received)) throw Failures.illegalMessage("A batch of messages cannot be delayed.")
-    val body = call.command.body.toArray
+    val body = call.command.body.toSlice
     ensureSize(body.length)
     val contents = BatchCodec.decode(body)
     val target = QueueKey(topic.name, queueId(request, topic))

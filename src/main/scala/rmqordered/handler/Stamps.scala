@@ -1,15 +1,11 @@
 package rmqordered.handler
 
-import java.nio.charset.StandardCharsets.UTF_8
-
 import rmqordered.dedup.{LastStamp, SendStamp, SendStreams, StampVerdict, StampedRequest}
 import rmqordered.protocol.{ExtFields, MessageProperties, RecordContent, ResponseCode}
 import rmqordered.store.StampedOutcome
 
 /** Stamps of sends on the wire: read from messages, told in answers. */
 object Stamps {
-
-  private val propertyName = SendStamp.PropertyName.getBytes(UTF_8)
 
   /** What a receipt says in place of an offset that nobody remembers. */
   val UnknownOffset: Long = -1L
@@ -27,9 +23,9 @@ object Stamps {
   ): Option[StampedRequest] =
     if (!SendStreams.counts(request.topic)) None
     else {
-      val values = contents.map(c => MessageProperties.findBytes(c.properties, propertyName))
-      val stamps =
-        StampedRequest.of(values).fold(problem => throw Failures.illegalMessage(problem), identity)
+      val stamps = StampedRequest
+        .of(contents.map(_.marks.stamp))
+        .fold(problem => throw Failures.illegalMessage(problem), identity)
       if (stamps.isDefined) ensurePlace(request, target)
       // Only records count in a batch; a stamp beside them would be lost without a word.
       else if (isStamped(request.properties))

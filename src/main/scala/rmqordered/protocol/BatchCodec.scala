@@ -20,9 +20,9 @@ object BatchCodec {
    * @throws ProtocolError
    *   when a length lies or the batch is empty
    */
-  def decode(batch: Array[Byte]): Vector[RecordContent] = {
+  def decode(batch: Slice): Vector[RecordContent] = {
     if (batch.isEmpty) throw new ProtocolError("the batch is empty")
-    val in = ByteBuffer.wrap(batch)
+    val in = ByteBuffer.wrap(batch.bytes, batch.offset, batch.length).slice()
     val found = Vector.newBuilder[RecordContent]
     var at = 0
     while (at < batch.length) {
@@ -41,8 +41,9 @@ object BatchCodec {
     val propertiesLength = in.getShort(afterBody.toInt).toInt
     val end = afterBody + 2 + propertiesLength
     ensure(propertiesLength >= 0 && end <= in.limit() && in.getInt(at) == end - at, at)
-    val body = new Slice(in.array(), at + BodyAt, bodyLength)
-    val properties = new Slice(in.array(), afterBody.toInt + 2, propertiesLength)
+    val body = new Slice(in.array(), in.arrayOffset() + at + BodyAt, bodyLength)
+    val propertiesAt = in.arrayOffset() + afterBody.toInt + 2
+    val properties = new Slice(in.array(), propertiesAt, propertiesLength)
     (new RecordContent(in.getInt(at + 12), body, properties), end.toInt)
   }
 

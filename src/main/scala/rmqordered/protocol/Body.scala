@@ -18,6 +18,9 @@ trait Body {
     target.array()
   }
 
+  /** The bytes, copied only if they are not in one array. */
+  def toSlice: Slice = Slice(toArray)
+
   final def isEmpty: Boolean = length == 0
 }
 
@@ -26,9 +29,20 @@ object Body {
 
   def apply(bytes: Array[Byte]): Body = if (bytes.isEmpty) empty else Bytes(bytes)
 
+  /** A part of an array that nobody changes any more, such as a frame that was received. */
+  def apply(slice: Slice): Body = if (slice.isEmpty) empty else Part(slice)
+
   private final case class Bytes(bytes: Array[Byte]) extends Body {
     override def length: Int = bytes.length
     override def copyTo(target: ByteBuffer): Unit = { val _ = target.put(bytes) }
     override def toArray: Array[Byte] = bytes
+  }
+
+  private final case class Part(slice: Slice) extends Body {
+    override def length: Int = slice.length
+    override def copyTo(target: ByteBuffer): Unit = {
+      val _ = target.put(slice.bytes, slice.offset, slice.length)
+    }
+    override def toSlice: Slice = slice
   }
 }

@@ -54,7 +54,7 @@ object FrameCodec {
     ensureHeaderWord(word, frame.length)
     val headerLength = word & MaxHeaderLength
     val bodyStart = WordBytes + headerLength
-    val body = Body(java.util.Arrays.copyOfRange(frame, bodyStart, frame.length))
+    val body = Body(new Slice(frame, bodyStart, frame.length - bodyStart))
     if (word >>> 24 == SerializeType.Json.code.toInt)
       JsonHeader.decode(frame, WordBytes, headerLength, body)
     else BinaryHeader.decode(frame, WordBytes, headerLength, body)

@@ -1,10 +1,6 @@
 package rmqordered.protocol
 
-import java.nio.charset.StandardCharsets.UTF_8
-
 import scala.collection.immutable.VectorMap
-
-import rmqordered.model.TagFilter
 
 /**
  * A message's properties as RocketMQ writes them: `name` 0x01 `value` 0x02, repeated. There is no
@@ -12,6 +8,7 @@ import rmqordered.model.TagFilter
  */
 object MessageProperties {
   val Tags = "TAGS"
+  val Keys = "KEYS"
   val Delay = "DELAY"
   val UniqueKey = "UNIQ_KEY"
   val Cluster = "CLUSTER"
@@ -30,9 +27,11 @@ object MessageProperties {
   val OriginMessageId = "ORIGIN_MESSAGE_ID"
   val Wait = "WAIT"
 
+  /** Who sent a message, and which of his it is: `dedup.SendStamp`. */
+  val SendStamp = "RMQO_STAMP"
+
   private val NameEnd = 1
   private val PairEnd = 2
-  private val tagsName: Array[Byte] = Tags.getBytes(UTF_8)
 
   /**
    * The properties in the order of their first appearance. Pairs without name or value are dropped.
@@ -50,46 +49,5 @@ object MessageProperties {
       out.append(name).append(NameEnd.toChar).append(value).append(PairEnd.toChar)
     }
     out.toString
-  }
-
-  /**
-   * The tag code of encoded properties, without decoding the rest: this runs once per message of a
-   * batch and once per record of recovery.
-   */
-  def tagsCode(properties: Slice): Long = find(properties, tagsName).fold(0L)(TagFilter.tagsCode)
-
-  /**
-   * One property of encoded ones, without decoding the rest; as in `decode` the last one counts.
-   */
-  def find(properties: Slice, name: String): Option[String] = find(properties, name.getBytes(UTF_8))
-
-  /** The same for whoever looks into many messages. */
-  def find(properties: Slice, name: Array[Byte]): Option[String] =
-    findBytes(properties, name).map(value =>
-      new String(value.bytes, value.offset, value.length, UTF_8)
-    )
-
-  /** The same without decoding the value. */
-  def findBytes(properties: Slice, name: Array[Byte]): Option[Slice] = {
-    var found: Option[Slice] = None
-    var start = properties.offset
-    while (start < properties.end) {
-      val end = indexOf(properties, PairEnd, start)
-      val valueStart = start + name.length + 1
-      if (valueStart < end && isNamed(properties, start, name))
-        found = Some(new Slice(properties.bytes, valueStart, end - valueStart))
-      start = end + 1
-    }
-    found
-  }
-
-  private def isNamed(properties: Slice, start: Int, name: Array[Byte]): Boolean =
-    properties.bytes(start + name.length) == NameEnd &&
-      java.util.Arrays.equals(properties.bytes, start, start + name.length, name, 0, name.length)
-
-  private def indexOf(properties: Slice, wanted: Int, from: Int): Int = {
-    var at = from
-    while (at < properties.end && properties.bytes(at) != wanted) at += 1
-    at
   }
 }

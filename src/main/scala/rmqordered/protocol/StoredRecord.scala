@@ -3,7 +3,7 @@ package rmqordered.protocol
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 
-import rmqordered.model.HostAddress
+import rmqordered.model.{HostAddress, TagFilter}
 
 /** What all records of one append share. */
 final case class RecordEnvelope(
@@ -28,7 +28,9 @@ final case class RecordEnvelope(
 /** What differs from record to record of one append. */
 final class RecordContent(val flag: Int, val body: Slice, val properties: Slice) {
   val bodyCrc: Int = Crc32.of(body)
-  val tagsCode: Long = MessageProperties.tagsCode(properties)
+  val marks: PropertyMarks = PropertyMarks.of(properties)
+  val tagsCode: Long =
+    if (marks.tags.isEmpty) 0L else TagFilter.tagsCode(marks.tags.text)
 }
 
 /** Where a record stands and since when: known only at the moment of the append. */

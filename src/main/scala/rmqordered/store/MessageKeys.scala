@@ -1,9 +1,8 @@
 package rmqordered.store
 
-import java.nio.charset.StandardCharsets.UTF_8
 import java.util.Arrays
 
-import rmqordered.protocol.{MessageProperties, Slice}
+import rmqordered.protocol.{ByteSearch, PropertyMarks, Slice}
 
 /** By which of its keys a message is wanted. */
 sealed trait KeyKind
@@ -17,28 +16,27 @@ object KeyKind {
   case object Unique extends KeyKind
 }
 
-/**
- * The keys a message can be found by, read from its encoded properties without decoding them: this
- * runs once per message. Pure.
- */
+/** The keys a message can be found by: this runs once per message. Pure. */
 object MessageKeys {
   // A message with more words in KEYS is found by the first ones only: an index must end somewhere.
   private val MaxKeys = 64
 
-  private val NameEnd: Byte = 1
-  private val PairEnd: Byte = 2
   private val Space: Byte = ' '
-  private val chosenName = "KEYS".getBytes(UTF_8)
-  private val uniqueName = MessageProperties.UniqueKey.getBytes(UTF_8)
 
   /** The hashes under which a message of that topic is indexed. */
-  def hashes(topic: Array[Byte], properties: Slice): Array[Int] = {
-    val found = Array.newBuilder[Int]
-    visit(properties) { (_, from, until) =>
-      found += hash(topic, properties.bytes, from, until)
+  def hashes(topic: Array[Byte], marks: PropertyMarks): Array[Int] =
+    if (marks.keys.isEmpty && marks.uniqueKey.isEmpty) Array.emptyIntArray
+    else {
+      val seed = Arrays.hashCode(topic)
+      if (marks.keys.isEmpty) Array(hash(seed, marks.uniqueKey))
+      else {
+        val words = wordsOf(marks.keys)
+        (if (marks.uniqueKey.isEmpty) words else words :+ marks.uniqueKey).map(hash(
+          seed,
+          _
+        )).toArray
+      }
     }
-    found.result()
-  }
 
   /** How many hashes there are. */
   def count(hashes: Array[Array[Int]]): Int = {
@@ -47,65 +45,40 @@ object MessageKeys {
     total
   }
 
-  def hash(topic: Array[Byte], key: Array[Byte]): Int = hash(topic, key, 0, key.length)
+  def hash(topic: Array[Byte], key: Array[Byte]): Int = hash(Arrays.hashCode(topic), Slice(key))
 
   /** Whether a message has a key of that kind. */
-  def contains(properties: Slice, kind: KeyKind, key: Array[Byte]): Boolean = {
-    var isFound = false
-    visit(properties) { (found, from, until) =>
-      isFound ||= found == kind && Arrays.equals(properties.bytes, from, until, key, 0, key.length)
-    }
-    isFound
+  def contains(marks: PropertyMarks, kind: KeyKind, key: Array[Byte]): Boolean = kind match {
+    case KeyKind.Unique => isEqual(marks.uniqueKey, key)
+    case KeyKind.Chosen => wordsOf(marks.keys).exists(isEqual(_, key))
   }
 
-  private def hash(topic: Array[Byte], bytes: Array[Byte], from: Int, until: Int): Int = {
-    // The topic first: keys are looked up within a topic.
-    var hash = Arrays.hashCode(topic)
-    var i = from
-    while (i < until) {
-      hash = 31 * hash + bytes(i)
+  private def isEqual(found: Slice, key: Array[Byte]): Boolean =
+    !found.isEmpty && Arrays.equals(found.bytes, found.offset, found.end, key, 0, key.length)
+
+  /** Begins with the topic's hash: keys are looked up within a topic. */
+  private def hash(seed: Int, key: Slice): Int = {
+    var hash = seed
+    var i = key.offset
+    while (i < key.end) {
+      hash = 31 * hash + key.bytes(i)
       i += 1
     }
     // Spread the high bits: slots are chosen by the low ones.
     hash ^ (hash >>> 16)
   }
 
-  private trait KeyVisitor {
-    def apply(kind: KeyKind, from: Int, until: Int): Unit
-  }
-
-  private def visit(properties: Slice)(visitor: KeyVisitor): Unit = {
-    var start = properties.offset
-    while (start < properties.end) {
-      val end = indexOf(properties, PairEnd, start, properties.end)
-      if (isNamed(properties, start, end, uniqueName)) {
-        val from = start + uniqueName.length + 1
-        if (from < end) visitor(KeyKind.Unique, from, end)
-      } else if (isNamed(properties, start, end, chosenName))
-        visitWords(properties, start + chosenName.length + 1, end, visitor)
-      start = end + 1
-    }
-  }
-
-  private def visitWords(properties: Slice, from: Int, until: Int, visitor: KeyVisitor): Unit = {
-    var (start, count) = (from, 0)
-    while (start < until && count < MaxKeys) {
-      val end = indexOf(properties, Space, start, until)
+  private def wordsOf(keys: Slice): Vector[Slice] = {
+    val found = Vector.newBuilder[Slice]
+    var (start, count) = (keys.offset, 0)
+    while (start < keys.end && count < MaxKeys) {
+      val end = ByteSearch.indexOf(keys.bytes, Space, start, keys.end)
       if (end > start) {
-        visitor(KeyKind.Chosen, start, end)
+        found += new Slice(keys.bytes, start, end - start)
         count += 1
       }
       start = end + 1
     }
-  }
-
-  private def isNamed(properties: Slice, start: Int, end: Int, name: Array[Byte]): Boolean =
-    end - start > name.length && properties.bytes(start + name.length) == NameEnd &&
-      Arrays.equals(properties.bytes, start, start + name.length, name, 0, name.length)
-
-  private def indexOf(properties: Slice, wanted: Byte, from: Int, until: Int): Int = {
-    var at = from
-    while (at < until && properties.bytes(at) != wanted) at += 1
-    at
+    found.result()
   }
 }

@@ -56,7 +56,7 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
   private def isWanted(query: KeyQuery, key: Array[Byte], record: DecodedRecord): Boolean = {
     val time = record.position.storeTimestamp
     record.envelope.topic == query.topic && time >= query.begin && time <= query.end &&
-    MessageKeys.contains(record.content.properties, query.kind, key)
+    MessageKeys.contains(record.content.marks, query.kind, key)
   }
 
   /** The same, taken apart. */

@@ -239,7 +239,7 @@ final class MessageStore(
       contents: Vector[RecordContent]
   ): Array[Array[Int]] =
     if (!isIndexed) Array.empty
-    else contents.iterator.map(c => MessageKeys.hashes(envelope.topicBytes, c.properties)).toArray
+    else contents.iterator.map(c => MessageKeys.hashes(envelope.topicBytes, c.marks)).toArray
 
   /** Reads messages of a queue. An unknown queue is an empty one. */
   def read(key: QueueKey, request: ReadRequest): ReadResult = reader.read(key, request)

@@ -194,7 +194,7 @@ final class StoreOpening(
     queue.append(at.commitLogOffset, record.size, record.content.tagsCode)
     queue.publish(queue.nextOffset)
     if (isIndexed) {
-      val hashes = MessageKeys.hashes(record.envelope.topicBytes, record.content.properties)
+      val hashes = MessageKeys.hashes(record.envelope.topicBytes, record.content.marks)
       index.ensureRoom(hashes.length, at.commitLogOffset)
       index.add(hashes, at.commitLogOffset)
     }

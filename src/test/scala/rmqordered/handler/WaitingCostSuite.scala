@@ -23,7 +23,16 @@ class WaitingCostSuite extends BrokerSuite {
 
   private def waiting(code: Int, fields: Map[String, String]): RemotingCommand = {
     val ext = ExtFields((fields + ("junk" -> "x" * 10000)).toSeq: _*)
-    RemotingCommand(code, "JAVA", 479, 1, 0, Some("remark"), Some(ext), Body(new Array(100000)))
+    RemotingCommand(
+      code,
+      "JAVA",
+      479,
+      1,
+      0,
+      Some("remark"),
+      Some(ext),
+      Body(new Array[Byte](100000))
+    )
   }
 
   private def pop = Map(

@@ -4,10 +4,15 @@ import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 class BatchCodecSuite extends munit.FunSuite {
+  private val Before = 3
+
+  // As in a frame: other bytes stand before and after.
+  private def framed(batch: Array[Byte]): Slice =
+    new Slice(new Array[Byte](Before) ++ batch ++ batch, Before, batch.length)
 
   Golden.cases("batches.json").foreach { golden =>
     test(s"golden batch, decoded: ${golden.get("name").asText()}") {
-      val records = BatchCodec.decode(Golden.bytes(golden.get("hex").asText()))
+      val records = BatchCodec.decode(framed(Golden.bytes(golden.get("hex").asText())))
       val expected = golden.get("messages").elements().asScala.toVector
       assertEquals(records.map(_.flag), expected.map(_.get("flag").asInt()))
       assertEquals(
@@ -21,10 +26,10 @@ class BatchCodecSuite extends munit.FunSuite {
     }
 
     test(s"golden batch, cut at every point: ${golden.get("name").asText()}") {
-      val bytes = Golden.bytes(golden.get("hex").asText())
-      val ends = BatchCodec.decode(bytes).map(r => r.properties.end)
-      bytes.indices.filterNot(ends.contains).foreach { length =>
-        intercept[ProtocolError](BatchCodec.decode(bytes.take(length)))
+      val whole = framed(Golden.bytes(golden.get("hex").asText()))
+      val ends = BatchCodec.decode(whole).map(r => r.properties.end - Before)
+      (0 until whole.length).filterNot(ends.contains).foreach { length =>
+        intercept[ProtocolError](BatchCodec.decode(new Slice(whole.bytes, Before, length)))
       }
     }
   }
@@ -37,7 +42,7 @@ class BatchCodecSuite extends munit.FunSuite {
       (0 to random.nextInt(4)).foreach(_ =>
         bytes(random.nextInt(bytes.length)) = random.nextInt().toByte
       )
-      try BatchCodec.decode(bytes)
+      try BatchCodec.decode(framed(bytes))
       catch { case _: ProtocolError => () }
     }
   }

@@ -1,6 +1,6 @@
 package rmqordered.store
 
-import rmqordered.protocol.Slice
+import rmqordered.protocol.{PropertyMarks, Slice}
 
 class KeyIndexSuite extends munit.FunSuite {
   private val shape = IndexShape(slots = 4, entries = 10)
@@ -79,8 +79,8 @@ class KeyIndexSuite extends munit.FunSuite {
 
   test("keys are read from encoded properties wherever they stand") {
     val topic = "t".getBytes
-    def slice(text: String) = Slice(text.getBytes("UTF-8"))
-    val both = slice("A\u0001b\u0002KEYS\u0001k1  k2\u0002XKEYS\u0001no\u0002UNIQ_KEY\u0001u")
+    def marks(text: String) = PropertyMarks.of(Slice(text.getBytes("UTF-8")))
+    val both = marks("A\u0001b\u0002KEYS\u0001k1  k2\u0002XKEYS\u0001no\u0002UNIQ_KEY\u0001u")
     assertEquals(
       MessageKeys.hashes(topic, both).toSeq,
       Seq("k1", "k2", "u").map(key => MessageKeys.hash(topic, key.getBytes))
@@ -89,12 +89,12 @@ class KeyIndexSuite extends munit.FunSuite {
     assert(!MessageKeys.contains(both, KeyKind.Chosen, "u".getBytes))
     assert(MessageKeys.contains(both, KeyKind.Unique, "u".getBytes))
     assert(!MessageKeys.contains(both, KeyKind.Chosen, "no".getBytes))
-    assertEquals(MessageKeys.hashes(topic, slice("")).toSeq, Nil)
+    assertEquals(MessageKeys.hashes(topic, marks("")).toSeq, Nil)
     assertEquals(
-      MessageKeys.hashes(topic, slice("KEYS\u0001\u0002UNIQ_KEY\u0001\u0002KEYS")).toSeq,
+      MessageKeys.hashes(topic, marks("KEYS\u0001\u0002UNIQ_KEY\u0001\u0002KEYS")).toSeq,
       Nil
     )
-    val many = slice("KEYS\u0001" + (0 until 1000).mkString(" ") + "\u0002")
+    val many = marks("KEYS\u0001" + (0 until 1000).mkString(" ") + "\u0002")
     assertEquals(MessageKeys.hashes(topic, many).length, 64)
   }
 }
