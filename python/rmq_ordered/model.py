@@ -140,7 +140,6 @@ class SendResult:
     queue: MessageQueue
     first_offset: int
     count: int
-    message_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ PARSERS: dict[str, Callable[[RemotingCommand], object]] = {
     "leases": locks.parse_leases,
     "members": groups.parse_members,
     "pull": pulls.parse_pull,
-    "send": lambda response: sends.parse_send(response, QUEUE, 1),
+    "send": lambda response: sends.parse_receipt(response, QUEUE, 1),
 }
 FIELDS = [
     "brokerDatas", "queueDatas", "rmqOrderedFeatures", "orderTopicConf", "brokerAddrTable",

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from rmq_ordered.columnar.slices import join_rows, zeros
 
 if TYPE_CHECKING:
     from rmq_ordered.columnar.slices import Integers
@@ -33,7 +34,6 @@ _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
 # So many words are mixed at a time: they stay in the processor's cache meanwhile.
 _WORDS_AT_ONCE: Final = 32_768
 _PLACES: Final = np.arange(1, _WORDS_AT_ONCE + 1, dtype=np.uint64) * _GOLDEN
-_PADDINGS: Final = pa.array([bytes(count) for count in range(_WORD_BYTES)], pa.binary())
 
 
 def row_hashes(bodies: pa.Array, properties: pa.Array, flags: Integers) -> Hashes:
@@ -50,8 +50,8 @@ def row_hashes(bodies: pa.Array, properties: pa.Array, flags: Integers) -> Hashe
     heads = np.empty((count, 2), "<u4")
     heads[:, 0] = body_lengths
     heads[:, 1] = flags.astype(np.uint32)
-    padding = _PADDINGS.take(pa.array(-contents % _WORD_BYTES))
-    padded = pc.binary_join_element_wise(fixed_width(heads), bodies, properties, padding, b"")
+    padding = zeros(-contents % _WORD_BYTES)
+    padded = join_rows(fixed_width(heads), bodies, properties, padding)
     counts = (contents + 2 * _WORD_BYTES - 1) // _WORD_BYTES
     ends = np.cumsum(counts)
     words = np.frombuffer(padded.buffers()[2], "<u8", int(ends[-1]))

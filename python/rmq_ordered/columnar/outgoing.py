@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmq_ordered.columnar.digest import Hashes, lengths, row_hashes
+from rmq_ordered.columnar.slices import join_rows
 from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import MAX_MESSAGE_BYTES, OutgoingMessage
 from rmq_ordered.protocol import properties as names
@@ -57,6 +58,8 @@ _REFUSED: Final = frozenset(
         "TRAN_MSG",
     }
 )
+_NAME_END: Final = pa.scalar(b"\x01", pa.binary())
+_PAIR_END: Final = pa.scalar(b"\x02", pa.binary())
 _DROPPED_NAMES: Final = pa.array(sorted(_DROPPED))
 _REFUSED_NAMES: Final = pa.array(sorted(_REFUSED))
 _NAMED_COLUMNS: Final = (
@@ -139,7 +142,7 @@ def rows_from_columns(rows: pa.RecordBatch) -> OutgoingRows:
         if values is not None:
             pieces.append(_named(property_name, name, values, keys))
     given = [piece for piece in pieces if piece is not None]
-    properties = pc.binary_join_element_wise(*given, b"") if given else _empty(len(bodies))
+    properties = join_rows(*given) if given else _empty(len(bodies))
     flags = np.zeros(len(bodies), np.int64)
     _ensure_sizes(bodies, properties, keys)
     return OutgoingRows(bodies, properties, flags)
@@ -170,7 +173,7 @@ def _named(property_name: str, name: str, values: pa.Array, keys: pa.Array | Non
     """``NAME 01 value 02`` in every row that has the value, nothing in the others."""
     texts = values.cast(pa.binary())
     _ensure_no_separators(texts, name, None, keys)
-    joined = pc.binary_join_element_wise(f"{property_name}\x01".encode(), texts, b"\x02", b"")
+    joined = join_rows(pa.scalar(f"{property_name}\x01".encode(), pa.binary()), texts, _PAIR_END)
     return joined.fill_null(b"") if joined.null_count else joined
 
 
@@ -192,8 +195,8 @@ def _map_properties(rows: pa.RecordBatch, keys: pa.Array | None) -> pa.Array | N
         kept = pa.array(is_kept)
         entry_names, values, owners = entry_names.filter(kept), values.filter(kept), owners[is_kept]
         counts = np.bincount(owners, minlength=len(maps))
-    texts_of_entries = pc.binary_join_element_wise(
-        entry_names.cast(pa.binary()), b"\x01", values.cast(pa.binary()), b"\x02", b""
+    texts_of_entries = join_rows(
+        entry_names.cast(pa.binary()), _NAME_END, values.cast(pa.binary()), _PAIR_END
     )
     offsets = np.zeros(len(maps) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rmq_ordered.columnar.digest import Hashes, fixed_width, lengths
 from rmq_ordered.columnar.outgoing import OutgoingRows
+from rmq_ordered.columnar.slices import join_rows
 from rmq_ordered.protocol.compression import compress_body
 from rmq_ordered.protocol.properties import PROPERTY_UNIQ_KEY
 from rmq_ordered.protocol.stamps import STAMP_PROPERTY
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
 
 RECORD_HEAD_BYTES: Final = 22
 UNIQUE_KEY_BYTES: Final = len(PROPERTY_UNIQ_KEY) + 34
-_UPPER: Final = np.frombuffer(bytes(range(256)).hex().upper().encode(), np.uint16)
-_LOWER: Final = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)
+# The four digits of every number of 16 bits.
+_LOWER: Final = np.frombuffer(np.arange(2**16, dtype=">u2").tobytes().hex().encode(), np.uint32)
+_UPPER: Final = np.frombuffer(_LOWER.tobytes().upper(), np.uint32)
 _STREAM_DIGITS: Final = 20
 _SEQUENCE_BYTES: Final = 6
 _DECIMAL_PLACES: Final = 4
-# The digits of every number of four decimal places.
+# The same of every number of four decimal places.
 _DECIMALS: Final = np.frombuffer(
-    "".join(f"{number:04}" for number in range(10**_DECIMAL_PLACES)).encode(), np.uint8
-).reshape(-1, _DECIMAL_PLACES)
+    "".join(f"{number:04}" for number in range(10**_DECIMAL_PLACES)).encode(), np.uint32
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,7 @@ def encode_records(
     heads[:, 3] = rows.flags
     heads[:, 4] = body_bytes
     counts = property_bytes.astype(">i2").reshape(-1, 1)
-    records = pc.binary_join_element_wise(
-        fixed_width(heads), bodies, fixed_width(counts), rows.properties, tail, b""
-    )
+    records = join_rows(fixed_width(heads), bodies, fixed_width(counts), rows.properties, tail)
     total = int(heads[:, 0].sum(dtype=np.int64))
     return memoryview(records.buffers()[2])[:total].tobytes()
 
@@ -150,14 +149,15 @@ def _write_decimals(texts: Octets, end: int, width: int, numbers: Integers) -> N
     while width > 0:
         rest, low = np.divmod(rest, len(_DECIMALS))
         taken = min(width, _DECIMAL_PLACES)
-        texts[:, end - taken : end] = _DECIMALS[low][:, -taken:]
+        digits = _DECIMALS.take(low).view(np.uint8).reshape(-1, _DECIMAL_PLACES)
+        texts[:, end - taken : end] = digits[:, -taken:]
         end, width = end - taken, width - taken
 
 
-def _digits(numbers: npt.NDArray[np.generic], table: npt.NDArray[np.uint16]) -> Octets:
+def _digits(numbers: npt.NDArray[np.generic], table: npt.NDArray[np.uint32]) -> Octets:
     """Sixteen hexadecimal digits of each big-endian number of 64 bits."""
-    pairs = table[numbers.view(np.uint8).reshape(-1, 8)]
-    return pairs.view(np.uint8).reshape(-1, 16)
+    # ``take`` is several times as fast as indexing.
+    return table.take(numbers.view(">u2")).view(np.uint8).reshape(-1, 16)
 
 
 def _compressed(bodies: pa.Array, sys_flag: int) -> pa.Array:

@@ -6,15 +6,19 @@ inside the buffer. Arrow does not check, and would read somebody else's memory.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Octets: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+
+# A scalar with its type: without one Arrow looks for packages on the disk, each time anew.
+_NOTHING: Final = pa.scalar(b"", pa.binary())
 
 
 def gather_fixed(octets: Octets, positions: Integers, layout: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -63,6 +67,19 @@ def gather_slices(
     is_missing = np.ones(row_count, np.bool_)
     is_missing[rows] = False
     return pieces.take(pa.array(spread, mask=is_missing))
+
+
+def join_rows(*pieces: pa.Array | pa.Scalar) -> pa.Array:
+    """Each row's bytes one after another."""
+    return pc.binary_join_element_wise(*pieces, _NOTHING)
+
+
+def zeros(counts: Integers) -> pa.Array:
+    """So many zero bytes in each row."""
+    ends = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=ends[1:])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(bytes(int(ends[-1])))]
+    return pa.Array.from_buffers(pa.binary(), len(counts), buffers)
 
 
 def repeat_text(text: str, count: int) -> pa.Array:

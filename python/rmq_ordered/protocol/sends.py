@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from rmq_ordered.model import MessageQueue, QueueReceipt, SendResult
+from rmq_ordered.model import MessageQueue, QueueReceipt
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.properties import encode_properties
@@ -70,10 +70,11 @@ def send_batch_request(
 
     Brokers before 5.5 append the header's properties to every record and the last one wins, so they
     hold WAIT and nothing else. The system flag becomes that of every record (MessageExtEncoder):
-    either each body of the batch is compressed, or none.
+    either each body of the batch is compressed, or none. Nobody here needs the ids of the messages;
+    RocketMQ tells them all the same, the embedded broker does not.
     """
     fields = _header(queue, _WAIT, producer_group, born_ms)
-    fields |= {"f": str(sys_flag), "h": "0", "m": "true"}
+    fields |= {"f": str(sys_flag), "h": "0", "m": "true", "briefReceipt": "true"}
     return RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, ext_fields=fields, body=batch)
 
 
@@ -82,13 +83,6 @@ def is_put_off(response: RemotingCommand) -> bool:
     if response.code == ResponseCode.SYSTEM_ERROR:
         return (response.remark or "").startswith(_PUT_OFF_REMARKS)
     return response.code == ResponseCode.SERVICE_NOT_AVAILABLE
-
-
-def parse_send(response: RemotingCommand, queue: MessageQueue, count: int) -> SendResult:
-    """Where the messages landed, from a response with one of STORED_CODES."""
-    message_ids = tuple(response.ext("msgId").split(","))
-    landed = MessageQueue(queue.topic, queue.broker_name, response.ext_int("queueId"))
-    return SendResult(landed, response.ext_int("queueOffset"), count, message_ids)
 
 
 def parse_receipt(response: RemotingCommand, queue: MessageQueue, count: int) -> QueueReceipt:

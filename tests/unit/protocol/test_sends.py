@@ -3,7 +3,7 @@
 import pytest
 
 from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
-from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueReceipt, SendResult
+from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueReceipt
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.message import encode_batch
@@ -11,14 +11,13 @@ from rmq_ordered.protocol.sends import (
     STORED_CODES,
     is_put_off,
     parse_receipt,
-    parse_send,
     send_batch_request,
     send_record_request,
     send_request,
 )
 
 QUEUE = MessageQueue("OT", "b-a", 2)
-LANDED = {"msgId": "AA,BB", "queueId": "2", "queueOffset": "40"}
+LANDED = {"queueId": "2", "queueOffset": "40"}
 
 
 def test_a_send_has_the_short_names_that_java_uses() -> None:
@@ -56,6 +55,7 @@ def test_the_header_of_a_batch_has_wait_and_nothing_else() -> None:
     assert request.body == b"batch"
     assert request.ext("i") == "WAIT\x01true\x02"
     assert (request.ext("m"), request.ext("f"), request.ext("h")) == ("true", "0", "0")
+    assert request.ext("briefReceipt") == "true"
 
 
 def test_a_property_that_would_inject_others_is_refused() -> None:
@@ -63,21 +63,21 @@ def test_a_property_that_would_inject_others_is_refused() -> None:
         send_request(QUEUE, b"x", {"KEYS": "a\x02TAGS\x01b"}, producer_group="PG1", born_ms=1)
 
 
-def test_the_answer_tells_where_the_first_message_landed() -> None:
-    result = parse_send(RemotingCommand(0, ext_fields=LANDED), QUEUE, 2)
-    assert result == SendResult(QUEUE, 40, 2, ("AA", "BB"))
+def test_the_answer_tells_where_the_messages_landed() -> None:
+    result = parse_receipt(RemotingCommand(0, ext_fields=LANDED), QUEUE, 2)
+    assert result == QueueReceipt(QUEUE, 2, 0, 40, 41)
 
 
 def test_a_message_that_the_broker_put_elsewhere_is_reported_where_it_is() -> None:
     elsewhere = RemotingCommand(0, ext_fields=LANDED | {"queueId": "3"})
-    assert parse_send(elsewhere, QUEUE, 1).queue == MessageQueue("OT", "b-a", 3)
+    assert parse_receipt(elsewhere, QUEUE, 1).queue == MessageQueue("OT", "b-a", 3)
 
 
 @pytest.mark.parametrize("missing", sorted(LANDED))
 def test_an_answer_without_a_place_is_a_remote_protocol_error(missing: str) -> None:
     fields = {name: value for name, value in LANDED.items() if name != missing}
     with pytest.raises(RemoteProtocolError, match=f"'{missing}'"):
-        parse_send(RemotingCommand(0, ext_fields=fields), QUEUE, 1)
+        parse_receipt(RemotingCommand(0, ext_fields=fields), QUEUE, 1)
 
 
 def test_stored_but_less_durable_than_wished_counts_as_stored() -> None:

@@ -82,11 +82,11 @@ def test_messages_and_batches_are_stored_in_order(
 ) -> None:
     other = MessageQueue("orders", "broker-a", 1)
     single = sends.send_request(other, b"a", {"TAGS": "t"}, producer_group="p", born_ms=1)
-    assert sends.parse_send(broker.serve(single), other, 1).first_offset == 0
+    assert sends.parse_receipt(broker.serve(single), other, 1).first_offset == 0
     batch = encode_batch([OutgoingMessage(b"b"), OutgoingMessage(b"c")])
     request = sends.send_batch_request(other, batch, producer_group="p", born_ms=1)
-    landed = sends.parse_send(broker.serve(request), other, 2)
-    assert (landed.queue, landed.first_offset, len(landed.message_ids)) == (other, 1, 2)
+    landed = sends.parse_receipt(broker.serve(request), other, 2)
+    assert (landed.queue, landed.first_offset, landed.last_offset) == (other, 1, 2)
     assert broker.queues[other].bodies == [b"a", b"b", b"c"]
     assert broker.queues[other].messages[0].properties == {"TAGS": "t"}
 

@@ -73,18 +73,18 @@ private[dedup] object StampRun {
   ): Boolean = {
     var value = 0L
     var at = start
-    var digit = 0
-    while (at < start + DigestLength && digit >= 0) {
-      digit = hexadecimal(bytes(at))
-      value = (value << 4) | digit.toLong
+    // Negative as soon as one of them is no digit: no branch per digit.
+    var seen = 0
+    while (at < start + DigestLength) {
+      val digit = hexadecimal(bytes(at) & 0xff)
+      seen |= digit
+      value = (value << 4) | digit
       at += 1
     }
     digests(place) = value
-    digit >= 0
+    seen >= 0
   }
 
-  private def hexadecimal(char: Byte): Int =
-    if (char >= '0' && char <= '9') char - '0'
-    else if (char >= 'a' && char <= 'f') char - 'a' + 10
-    else -1
+  private val hexadecimal: Array[Byte] =
+    Array.tabulate(256)(char => "0123456789abcdef".indexOf(char).toByte)
 }

@@ -64,8 +64,7 @@ final class SendHandler(
       encoded.getOrElse(throw Failures.propertiesTooLong(placed.properties))
     )
     val uniqueKey = properties.get(MessageProperties.UniqueKey)
-    val sent = Sent(call, envelope(call, request, placed.queue), target.queueId, uniqueKey)
-    append(sent, request, Vector(content))
+    append(sent(call, request, placed.queue, target.queueId, uniqueKey), request, Vector(content))
   }
 
   /** 320. Records keep the properties they came with, as in RocketMQ 5.5. */
@@ -82,12 +81,16 @@ final class SendHandler(
     val contents = BatchCodec.decode(body)
     val target = QueueKey(topic.name, queueId(request, topic))
     val uniqueKey = received.get(MessageProperties.UniqueKey)
-    append(
-      Sent(call, envelope(call, request, target), target.queueId, uniqueKey),
-      request,
-      contents
-    )
+    append(sent(call, request, target, target.queueId, uniqueKey), request, contents)
   }
+
+  private def sent(
+      call: Call,
+      request: SendRequest,
+      place: QueueKey,
+      queueId: Int,
+      uniqueKey: Option[String]
+  ): Sent = Sent(call, envelope(call, request, place), queueId, uniqueKey, request.isBrief)
 
   private def append(sent: Sent, request: SendRequest, contents: Vector[RecordContent]): Unit =
     Stamps.of(request, sent.envelope.topic, contents) match {
@@ -188,7 +191,7 @@ final class SendHandler(
 
   private def answer(sent: Sent)(outcome: AppendOutcome): Unit = outcome match {
     case AppendOutcome.Stored(queueOffset, commitLogOffsets) =>
-      val fields = receipt(sent, queueOffset, commitLogOffsets.map(messageId(_)).toSeq)
+      val fields = receipt(sent, queueOffset, commitLogOffsets.iterator.map(messageId(_)))
       sent.call.answer(Response.fields(fields: _*))
     case refused: AppendOutcome.Impossible => sent.call.fail(Failures.impossible(refused))
     case AppendOutcome.Unavailable(reason) => sent.call.fail(Failures.unavailable(reason))
@@ -204,9 +207,13 @@ final class SendHandler(
   }
 
   /** What Java's client reads; it needs the first three. */
-  private def receipt(sent: Sent, queueOffset: Long, ids: Seq[String]): Seq[(String, String)] =
+  private def receipt(
+      sent: Sent,
+      queueOffset: Long,
+      ids: Iterator[String]
+  ): Seq[(String, String)] =
     Seq(
-      "msgId" -> ids.mkString(","),
+      "msgId" -> (if (sent.isBrief) ids.next() else ids.mkString(",")),
       "queueId" -> sent.queueId.toString,
       "queueOffset" -> queueOffset.toString
     ) ++ sent.uniqueKey.map("transactionId" -> _) ++ Seq(
@@ -237,6 +244,7 @@ object SendHandler {
       call: Call,
       envelope: RecordEnvelope,
       queueId: Int,
-      uniqueKey: Option[String]
+      uniqueKey: Option[String],
+      isBrief: Boolean
   )
 }

@@ -2,7 +2,13 @@ package rmqordered.handler
 
 import rmqordered.protocol.RequestCode
 
-/** The header of a send, whichever of RocketMQ's two spellings it came in. */
+/**
+ * The header of a send, whichever of RocketMQ's two spellings it came in.
+ *
+ * @param isBrief
+ *   whether the sender wants to hear only the first message's id: those of a batch can take a fifth
+ *   of the batch itself. RocketMQ does not know this field and tells them all.
+ */
 final case class SendRequest(
     topic: String,
     defaultTopic: String,
@@ -13,7 +19,8 @@ final case class SendRequest(
     flag: Int,
     properties: String,
     reconsumeTimes: Int,
-    maxReconsumeTimes: Option[Int]
+    maxReconsumeTimes: Option[Int],
+    isBrief: Boolean
 )
 
 object SendRequest {
@@ -32,7 +39,8 @@ object SendRequest {
     flag = call.optionalInt("flag").getOrElse(0),
     properties = call.optional("properties").getOrElse(""),
     reconsumeTimes = call.optionalInt("reconsumeTimes").getOrElse(0),
-    maxReconsumeTimes = call.optionalInt("maxReconsumeTimes")
+    maxReconsumeTimes = call.optionalInt("maxReconsumeTimes"),
+    isBrief = isBrief(call)
   )
 
   /** 310 and 320: the same fields under one letter each. */
@@ -46,6 +54,9 @@ object SendRequest {
     flag = call.optionalInt("h").getOrElse(0),
     properties = call.optional("i").getOrElse(""),
     reconsumeTimes = call.optionalInt("j").getOrElse(0),
-    maxReconsumeTimes = call.optionalInt("l")
+    maxReconsumeTimes = call.optionalInt("l"),
+    isBrief = isBrief(call)
   )
+
+  private def isBrief(call: Call): Boolean = call.optional("briefReceipt").contains("true")
 }

@@ -54,9 +54,8 @@ object Stamps {
   }
 
   def receipt(landed: StampedOutcome.Landed): Seq[(String, String)] = {
-    val total = landed.commitLogOffsets.length
     val duplicate =
-      if (landed.landed == 0) "false" else if (landed.landed == total) "true" else "partial"
+      if (landed.landed == 0) "false" else if (landed.appended.isEmpty) "true" else "partial"
     Seq("duplicate" -> duplicate, "landed" -> landed.landed.toString) ++ fields(landed.last)
   }
 

@@ -239,7 +239,15 @@ final class MessageStore(
       contents: Vector[RecordContent]
   ): Array[Array[Int]] =
     if (!isIndexed) Array.empty
-    else contents.iterator.map(c => MessageKeys.hashes(envelope.topicBytes, c.marks)).toArray
+    else {
+      val found = new Array[Array[Int]](contents.length)
+      var i = 0
+      contents.foreach { content =>
+        found(i) = MessageKeys.hashes(envelope.topicBytes, content.marks)
+        i += 1
+      }
+      found
+    }
 
   /** Reads messages of a queue. An unknown queue is an empty one. */
   def read(key: QueueKey, request: ReadRequest): ReadResult = reader.read(key, request)

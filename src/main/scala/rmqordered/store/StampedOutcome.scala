@@ -10,19 +10,26 @@ object StampedOutcome {
   /**
    * All messages of the request are there and as durable as configured.
    *
-   * @param landed
-   *   how many of them were there before
    * @param queueOffset
    *   of the first message, if it is known
-   * @param commitLogOffsets
-   *   by message, where known
+   * @param before
+   *   where those lie that were there before, as far as that is known
+   * @param appended
+   *   where the others lie now
    */
   final case class Landed(
       last: LastStamp,
-      landed: Int,
       queueOffset: Option[Long],
-      commitLogOffsets: Vector[Option[Long]]
-  ) extends StampedOutcome
+      before: Vector[Option[Long]],
+      appended: Array[Long]
+  ) extends StampedOutcome {
+
+    /** How many messages were there before. */
+    def landed: Int = before.length
+
+    /** By message, where known. */
+    def commitLogOffsets: Iterator[Option[Long]] = before.iterator ++ appended.iterator.map(Some(_))
+  }
 
   /** Nothing was appended. */
   final case class Refused(verdict: StampVerdict.Refused) extends StampedOutcome
@@ -47,7 +54,6 @@ object StampedOutcome {
       last.offsetOf(request.firstSequence + i).filter(_ >= queue.minOffset)
     }
     val first = before.headOption.getOrElse(Some(last.queueOffset - appended.length + 1))
-    val offsets = before.map(_.map(queue.commitLogOffset)) ++ appended.view.map(Option(_))
-    Landed(last, landed, first, offsets)
+    Landed(last, first, before.map(_.map(queue.commitLogOffset)), appended)
   }
 }

@@ -132,7 +132,7 @@ class IdempotentSendSuite extends BrokerSuite {
   }
 
   test("a stamped message that would wait elsewhere first is illegal") {
-    val fields = SendRequest("t", "", 0, 0, 0, 0L, 0, "", 0, None)
+    val fields = SendRequest("t", "", 0, 0, 0, 0L, 0, "", 0, None, isBrief = false)
     val content = new RecordContent(0, Slice("x".getBytes), Slice(property(1, 0).getBytes))
     assertEquals(Stamps.of(fields, "t", Vector(content)).map(_.sink), Some("s"))
     val refusal = intercept[Refusal](Stamps.of(fields, "SCHEDULE_TOPIC_XXXX", Vector(content)))

@@ -113,6 +113,19 @@ class SendHandlerSuite extends BrokerSuite {
     assertEquals(client.receive().code, 0)
   }
 
+  broker.test("whoever wants a brief receipt of a batch hears of its first id only") { b =>
+    val client = b.connect()
+    client.createTopic("t", 1)
+    val batch = record("b1", "") ++ record("b2", "")
+    val ids = Seq("false", "true").map { brief =>
+      val fields = sendFields("t", 0) ++ Seq("briefReceipt" -> brief)
+      client.request(RequestCode.SendBatchMessage, fields, batch)
+      client.receive().ext("msgId").get.split(',').length
+    }
+    assertEquals(ids, Seq(2, 1))
+    assertEquals(records(pull(client, "t", 0)).length, 4)
+  }
+
   broker.test("a batch lands in consecutive offsets, with its own properties only") { b =>
     val client = b.connect()
     client.createTopic("t", 1)
