@@ -43,9 +43,8 @@ def row_hash(body: bytes, properties: bytes) -> int:
     data = len(body).to_bytes(4, "little") + bytes(4) + body + properties
     data += bytes(-len(data) % 8)
     words = (int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8))
-    return mixed(
-        sum(mixed((word + (n + 1) * GOLDEN) & MASK) for n, word in enumerate(words)) & MASK
-    )
+    placed = ((word + (n + 1) * GOLDEN) & MASK for n, word in enumerate(words))
+    return mixed(sum((word & 0xFFFF_FFFF) * (word >> 32) for word in placed) & MASK)
 
 
 @given(ROWS, st.integers(0, 2**40), st.integers(0, MASK))
