@@ -1,15 +1,20 @@
 """Spark on brokers with TLS and access control: who is let in, and what the others are told."""
 
+import json
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.drivers import LOCAL, Driver
 from tests.spark.harness import Source, collect_available, failure_of, start_collecting
 from tests.support.brokers import unique_name
 from tests.support.jvm import SMALL_HEAP
+from tests.support.ports import free_base_port
 from tests.support.secured import (
     ADMIN,
     READER,
@@ -25,6 +30,18 @@ from rmq_ordered.protocol.acl import Credentials
 FORBIDDEN = "forbidden"
 # A permission may come back, so the sink asks for half a minute by default.
 HASTY = {"sendTimeout": "2s"}
+# Everything that Spark logs of a query's plans and progress.
+CHATTY = """
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+logger.sql.name = org.apache.spark.sql
+logger.sql.level = debug
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c: %m%n%ex
+"""
 OptionsOf = Callable[[Credentials], dict[str, str]]
 
 
@@ -123,3 +140,74 @@ def test_a_user_is_refused_what_it_was_not_allowed(
     with pytest.raises(PySparkException, match=r"(?s)AccessDenied.*what this user may do"):
         send(orders(spark, range(1)), options | HASTY)
     assert stored(secured) == before
+
+
+def pages_of(port: int) -> dict[str, str]:
+    """What Spark's own pages and its REST interface show of the queries that run."""
+    root = f"http://127.0.0.1:{port}"
+    interface = "/api/v1/applications"
+    (application,) = json.loads(_get(f"{root}{interface}"))
+    ours = f"{interface}/{application['id']}"
+    paths = [
+        "/environment/",
+        "/jobs/",
+        "/stages/",
+        "/SQL/",
+        "/SQL/execution/?id=0",
+        "/StreamingQuery/",
+        f"{ours}/environment",
+        f"{ours}/jobs",
+        f"{ours}/sql?details=true&planDescription=true&length=1000",
+    ]
+    return {path: _get(root + path) for path in paths}
+
+
+def _get(url: str) -> str:
+    with urlopen(url, timeout=30) as answer:
+        return str(answer.read(), "utf-8")
+
+
+@pytest.mark.parametrize("secured", ["embedded"], indirect=True)
+@pytest.mark.parametrize("kept", ["file", "env"])
+def test_a_secret_is_in_no_page_no_log_and_no_file_of_spark(
+    secured: Secured, options_of: OptionsOf, tmp_path: Path, kept: str
+) -> None:
+    with secured.client() as admin:
+        OrderedProducer(admin, TOPIC).send("k", b"1")
+    options = options_of(ADMIN) | {"subscribe": TOPIC, "group": unique_name("group")}
+    if kept == "env":
+        options["secretKey"] = "env:SECRET_OF_THE_TEST"
+    spark_files = tmp_path / "spark"
+    (spark_files / "events").mkdir(parents=True)
+    logging = spark_files / "log4j2.properties"
+    logging.write_text(CHATTY)
+    port = free_base_port((0,))
+    seen = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": str(port),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (spark_files / "events").as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.local.dir": str(spark_files / "local"),
+        "spark.driver.extraJavaOptions": f"-Dlog4j.configurationFile={logging}",
+    }
+    driver = Driver(
+        options,
+        spark_files / "checkpoint",
+        spark_files / "output",
+        conf=LOCAL | seen,
+        environment={"SECRET_OF_THE_TEST": ADMIN.secret_key},
+    )
+    with driver:
+        driver.wait_for_rows(1)
+        pages = pages_of(port)
+        driver.send(signal.SIGTERM)
+        driver.wait_for_end()
+    texts = {str(path): path.read_bytes() for path in spark_files.rglob("*") if path.is_file()}
+    texts |= {path: page.encode() for path, page in pages.items()}
+    # Where the query is shown at all, or this would prove nothing.
+    showing = {name for name, text in texts.items() if b"MicroBatchScan" in text}
+    assert {"/SQL/execution/?id=0", str(driver.log)} <= showing
+    assert [name for name in showing if "/events/" in name]
+    found = [name for name, text in texts.items() if ADMIN.secret_key.encode() in text]
+    assert found == []
