@@ -2,7 +2,7 @@ package rmqordered.store
 
 import java.util.Arrays
 
-import rmqordered.protocol.{ByteSearch, PropertyMarks, Slice}
+import rmqordered.protocol.{ByteSearch, PropertyMarks, RecordContent, RecordEnvelope, Slice}
 
 /** By which of its keys a message is wanted. */
 sealed trait KeyKind
@@ -37,6 +37,17 @@ object MessageKeys {
         )).toArray
       }
     }
+
+  /** The same for all messages of an append. A loop, not a map: this runs for every message. */
+  def hashes(envelope: RecordEnvelope, contents: Vector[RecordContent]): Array[Array[Int]] = {
+    val found = new Array[Array[Int]](contents.length)
+    var i = 0
+    contents.foreach { content =>
+      found(i) = hashes(envelope.topicBytes, content.marks)
+      i += 1
+    }
+    found
+  }
 
   /** How many hashes there are. */
   def count(hashes: Array[Array[Int]]): Int = {

@@ -238,16 +238,7 @@ final class MessageStore(
       envelope: RecordEnvelope,
       contents: Vector[RecordContent]
   ): Array[Array[Int]] =
-    if (!isIndexed) Array.empty
-    else {
-      val found = new Array[Array[Int]](contents.length)
-      var i = 0
-      contents.foreach { content =>
-        found(i) = MessageKeys.hashes(envelope.topicBytes, content.marks)
-        i += 1
-      }
-      found
-    }
+    if (isIndexed) MessageKeys.hashes(envelope, contents) else Array.empty
 
   /** Reads messages of a queue. An unknown queue is an empty one. */
   def read(key: QueueKey, request: ReadRequest): ReadResult = reader.read(key, request)
