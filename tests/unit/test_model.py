@@ -57,7 +57,7 @@ def test_an_outgoing_message_has_no_properties_unless_given() -> None:
         QueueRange(QUEUE, 1, 2),
         OffsetSpan(1, 2),
         QueueLease("billing", QUEUE, "me", 7),
-        SendResult(QUEUE, 5, 1, ("id",)),
+        SendResult(QUEUE, 5, 1),
         TopicRoute("orders", (BrokerData("a", "h:1"),), (QueueData("a", 4, 4, True, True),), None),
         Message(QUEUE, 1, 100, b"x", {"TAGS": "t"}, 1, 2, "10.0.0.1:1", "10.0.0.2:2"),
     ],
