@@ -75,9 +75,12 @@ class MessageBatch:
 
     def arrow(self, options: DecodeOptions | None = None) -> pa.RecordBatch:
         """The same messages as the Spark source gives them: one row each."""
-        from rmq_ordered.columnar import DecodeOptions, decode_pull_body
+        import pyarrow as pa
 
-        return decode_pull_body(b"".join(self._raw), self.queue, options or DecodeOptions())
+        from rmq_ordered.columnar import DecodeOptions, decode_in_parts
+
+        parts = decode_in_parts(b"".join(self._raw), self.queue, options or DecodeOptions())
+        return pa.concat_batches(list(parts))
 
 
 Listener = Callable[[MessageBatch], ConsumeResult]

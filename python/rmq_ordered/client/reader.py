@@ -200,7 +200,7 @@ class QueueReader:
             position = reached
             yield rows
         if has_all and position != end:
-            raise QueueGap(plan.range.queue, position, plan.range.end)
+            raise QueueGap(plan.range.queue, position, end)
 
     def _decoded(
         self, body: bytes | memoryview, queue: MessageQueue, decode: DecodeOptions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmq_ordered.columnar.boundaries import TooMuchAtOnce
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.protocol.compression import COMPRESSED_FLAG, MAX_EXPANDED_BYTES, expand_body
 from rmq_ordered.protocol.message import CRC_MASK, INNER_BATCH_FLAGS, split_batch
@@ -45,8 +46,9 @@ def unfold_batches(records: Records, fields: Fields, *, verify_crc: bool) -> byt
     expand to gigabytes, and a message of a few bytes gets a whole record's head.
 
     Raises:
-        RemoteProtocolError: a batch fails its checksum, does not expand, or a length in it lies;
-            or up to this one they hold too much.
+        RemoteProtocolError: a batch fails its checksum, does not expand, holds too much, or a
+            length in it lies.
+        TooMuchAtOnce: up to one of them they hold too much.
     """
     pieces: list[bytes | memoryview] = []
     copied = 0
@@ -77,13 +79,18 @@ def _unfold(
     if verify_crc and crc != fields.body_crcs[row]:
         expected = "a body with the CRC that its record states"
         raise records.malformed(row, expected, f"CRC {crc} instead of {fields.body_crcs[row]}")
-    head_bytes = len(outer) - len(stored)
     try:
-        batch = expand_body(stored, sys_flag, max_bytes=min(room, MAX_EXPANDED_BYTES))
-        _ensure_room(batch, head_bytes, room)
+        most = max(0, MAX_UNFOLDED_BYTES - len(outer))
+        batch = expand_body(stored, sys_flag, max_bytes=most)
+        needed = _needed_bytes(batch, len(outer) - len(stored), most)
+        if needed > room:
+            raise TooMuchAtOnce(
+                f"{records.queue}: {len(records)} records unfold to more than "
+                f"{MAX_UNFOLDED_BYTES} bytes; decode fewer at once"
+            )
         inner = split_batch(batch, int(fields.queue_offsets[row]))
     except RemoteProtocolError as error:
-        expected = f"the messages of an inner batch, in {room} of {MAX_UNFOLDED_BYTES} bytes"
+        expected = f"the messages of an inner batch, {MAX_UNFOLDED_BYTES} bytes at most"
         raise records.malformed(row, expected, error) from error
     plain_flag = _SIZE.pack(sys_flag & ~(INNER_BATCH_FLAGS | COMPRESSED_FLAG))
     before_body = outer[_SYS_FLAG_AT + _SIZE.size : body_start - start - _SIZE.size]
@@ -106,14 +113,15 @@ def _unfold(
         yield _SIZE.pack(_SIZE.size + sum(map(len, parts))) + b"".join(parts)
 
 
-def _ensure_room(batch: bytes, head_bytes: int, room: int) -> None:
+def _needed_bytes(batch: bytes, head_bytes: int, most: int) -> int:
     """Adds up what the messages announce; a size that lies is found when they are cut."""
     position = total = 0
     while position <= len(batch) - _SIZE.size:
         (size,) = _SIZE.unpack_from(batch, position)
         if not _SIZE.size <= size <= len(batch) - position:
-            return
+            break
         position += size
         total += size + head_bytes
-        if total > room:
+        if total > most:
             raise RemoteProtocolError(f"a batch of {len(batch)} bytes whose messages need more")
+    return total

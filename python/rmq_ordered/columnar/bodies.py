@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmq_ordered.columnar.boundaries import TooMuchAtOnce
 from rmq_ordered.columnar.slices import gather_slices
-from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
+from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.protocol.compression import COMPRESSED_FLAG, MAX_EXPANDED_BYTES, expand_body
 from rmq_ordered.protocol.message import CRC_MASK
 
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 # As much as a single body may have, so that a read needs no more memory for many than for one.
 _MAX_COLUMN_BYTES: Final = MAX_EXPANDED_BYTES
-
-
-class TooMuchAtOnce(LocalProtocolError):
-    """Compressed bodies that are too large together, none of them by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,10 @@ _FIRST_GUESS: Final = 64
 _LARGEST_GUESS: Final = 65_536
 
 
+class TooMuchAtOnce(LocalProtocolError):
+    """Records that expand to too much together, none of them by itself: decode fewer at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """Pulled bytes cut into records ``[start, end)`` that lie end to end, none too short."""

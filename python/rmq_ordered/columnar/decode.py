@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmq_ordered.columnar.batches import has_batches, unfold_batches
-from rmq_ordered.columnar.bodies import Damage, TooMuchAtOnce, body_column, verify_checksums
-from rmq_ordered.columnar.boundaries import split_records
+from rmq_ordered.columnar.bodies import Damage, body_column, verify_checksums
+from rmq_ordered.columnar.boundaries import TooMuchAtOnce, split_records
 from rmq_ordered.columnar.fields import read_fields
 from rmq_ordered.columnar.ids import message_id_column
 from rmq_ordered.columnar.origin import ensure_origin
@@ -148,13 +148,24 @@ def decode_in_parts(
     body: bytes | memoryview, queue: MessageQueue, options: DecodeOptions = _DEFAULT_OPTIONS
 ) -> Iterator[pa.RecordBatch]:
     """The same rows in as many batches as it takes: few kilobytes may expand to gigabytes."""
+    whole = _decode_if_small(body, queue, options)
+    if whole is not None:
+        yield whole
+        return
+    starts = split_records(body, queue).starts
+    middle = int(starts[starts.size // 2])
+    yield from decode_in_parts(memoryview(body)[:middle], queue, options)
+    yield from decode_in_parts(memoryview(body)[middle:], queue, options)
+
+
+def _decode_if_small(
+    body: bytes | memoryview, queue: MessageQueue, options: DecodeOptions
+) -> pa.RecordBatch | None:
+    # A function of its own: while an exception lives, so does everything expanded so far.
     try:
-        yield decode_pull_body(body, queue, options)
+        return decode_pull_body(body, queue, options)
     except TooMuchAtOnce:
-        starts = split_records(body, queue).starts
-        middle = int(starts[starts.size // 2])
-        yield from decode_in_parts(memoryview(body)[:middle], queue, options)
-        yield from decode_in_parts(memoryview(body)[middle:], queue, options)
+        return None
 
 
 def _fixed_columns(records: Records, fields: Fields, wanted: set[str]) -> dict[str, pa.Array]:

@@ -281,6 +281,15 @@ def test_without_a_filter_a_hole_is_lost_data(
         read(client, queue, 0, 500)
 
 
+def test_a_hole_at_the_end_of_a_chunk_is_no_longer_than_it_is(
+    monkeypatch: pytest.MonkeyPatch, client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 64)
+    broker.is_matching = lambda offset: offset != 63
+    with pytest.raises(QueueGap, match="expected queue offset 63, found 64"):
+        read(client, queue, 0, 500)
+
+
 def test_rows_that_the_client_s_own_filter_drops_make_no_batch(
     client: Client, queue: MessageQueue
 ) -> None:

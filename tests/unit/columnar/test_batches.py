@@ -4,9 +4,9 @@ import zlib
 import pytest
 from tests.unit.columnar.samples import QUEUE, inner_batch, message, patched, records
 
-from rmq_ordered.columnar import batches
+from rmq_ordered.columnar import batches, decode_in_parts
 from rmq_ordered.columnar.batches import has_batches, unfold_batches
-from rmq_ordered.columnar.boundaries import Records, split_records
+from rmq_ordered.columnar.boundaries import Records, TooMuchAtOnce, split_records
 from rmq_ordered.columnar.fields import Fields, read_fields
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.protocol.compression import ZLIB_FLAGS
@@ -98,7 +98,7 @@ def test_a_batch_that_fails_its_checksum_is_refused_unless_that_is_switched_off(
     assert len(list(decode_messages(unfolded(spoiled, verify_crc=False), broker_name="b"))) == 2
 
 
-def test_batches_that_hold_too_much_together_are_refused_by_queue_offset(
+def test_batches_that_hold_too_much_together_are_decoded_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(batches, "MAX_UNFOLDED_BYTES", 250_000)
@@ -106,9 +106,20 @@ def test_batches_that_hold_too_much_together_are_refused_by_queue_offset(
     body = records(*bomb)
     assert len(body) < 2_000
     assert len(unfolded(records(*bomb[:2]))) > 200_000
-    expected = r"orders@broker-a#3: .* queue offset 2 .* of 250000 bytes, found .* expands to more"
-    with pytest.raises(RemoteProtocolError, match=expected):
+    with pytest.raises(TooMuchAtOnce, match="4 records unfold to more than 250000 bytes"):
         unfolded(body)
+    parts = list(decode_in_parts(body, QUEUE))
+    assert [part.column("offset").to_pylist() for part in parts] == [[0, 1], [2, 3]]
+
+
+def test_a_batch_that_holds_too_much_by_itself_is_refused_by_queue_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batches, "MAX_UNFOLDED_BYTES", 250_000)
+    bomb = [inner_batch(bytes(260_000), sys_flag=ZLIB_FLAGS, queue_offset=at) for at in range(2)]
+    expected = r"orders@broker-a#3: .* queue offset 0 .* 250000 bytes at most, found .* expands to"
+    with pytest.raises(RemoteProtocolError, match=expected):
+        list(decode_in_parts(records(*bomb), QUEUE))
 
 
 def test_messages_that_are_small_beside_their_heads_are_counted_with_them(

@@ -3,7 +3,7 @@ from tests.unit.columnar.samples import QUEUE, message, patched, records, rising
 
 from rmq_ordered.columnar import bodies
 from rmq_ordered.columnar.bodies import Damage, body_column, verify_checksums
-from rmq_ordered.columnar.boundaries import Records, split_records
+from rmq_ordered.columnar.boundaries import Records, TooMuchAtOnce, split_records
 from rmq_ordered.columnar.fields import Fields, read_fields
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.protocol.compression import LZ4_FLAGS, ZLIB_FLAGS, ZSTD_FLAGS
@@ -48,7 +48,7 @@ def test_bodies_that_expand_to_too_much_together_are_refused(
 ) -> None:
     body = records(*rising(3, body=bytes(10_000), sys_flag=ZLIB_FLAGS))
     monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", 20_000)
-    with pytest.raises(bodies.TooMuchAtOnce, match=r"#3: 3 messages expand to more than 20000 "):
+    with pytest.raises(TooMuchAtOnce, match=r"#3: 3 messages expand to more than 20000 "):
         body_column(*cut(body))
 
 

@@ -1,3 +1,4 @@
+import tracemalloc
 from typing import Any
 
 import pyarrow as pa
@@ -241,3 +242,17 @@ def test_what_expands_to_too_much_at_once_is_decoded_in_parts(
     parts = list(decode_in_parts(body, QUEUE))
     assert [part.num_rows for part in parts] == [3, 2, 2]
     assert pa.concat_batches(parts).equals(whole)
+
+
+def test_what_was_too_much_at_once_is_not_kept_while_its_parts_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = records(*rising(64, body=bytes(100_000), sys_flag=ZLIB_FLAGS))
+    monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", 400_000)
+    tracemalloc.start()
+    try:
+        held = [tracemalloc.get_traced_memory()[0] for _ in decode_in_parts(body, QUEUE)]
+    finally:
+        tracemalloc.stop()
+    assert len(held) == 16
+    assert max(held) < 300_000

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rmq_ordered.columnar.routing import java_string_hashes
 
@@ -24,7 +25,7 @@ class KeySample:
     def __init__(self) -> None:
         self._kept: set[tuple[int, str]] = set()
         self._below = 2**64
-        self._known = np.empty(0, np.uint64)
+        self._known = pa.array([], pa.string())
 
     def add(self, keys: pa.Array) -> None:
         """Keys of rows; nulls are none."""
@@ -32,18 +33,19 @@ class KeySample:
         if not len(unique):
             return
         hashes = java_string_hashes(unique).astype(np.uint64) * _FACTOR
-        is_low = hashes < min(self._below, 2**64 - 1)
+        low = np.flatnonzero(hashes < min(self._below, 2**64 - 1))
         # Most keys come in every batch: only those not kept yet are worth a Python object.
-        is_low[is_low] = ~np.isin(hashes[is_low], self._known)
-        if not is_low.any():
+        is_kept = pc.is_in(unique.take(pa.array(low)), self._known)
+        new = low[~is_kept.to_numpy(zero_copy_only=False)].tolist()
+        if not new:
             return
-        for at in np.flatnonzero(is_low).tolist():
+        for at in new:
             self._kept.add((int(hashes[at]), unique[at].as_py()[:_SHOWN_CHARACTERS]))
         if len(self._kept) > _KEPT:
             lowest = sorted(self._kept)[:_KEPT]
             self._kept = set(lowest)
             self._below = lowest[-1][0] + 1
-        self._known = np.array([number for number, _ in self._kept], np.uint64)
+        self._known = pa.array([text for _, text in self._kept], pa.string())
 
     @property
     def sample(self) -> Sample:

@@ -36,3 +36,13 @@ def test_tasks_without_common_keys_never_seem_to_have_some() -> None:
 def test_a_sample_does_not_depend_on_the_order_of_rows() -> None:
     keys = [f"order-{number}" for number in range(5_000)]
     assert sample(keys) == sample(keys[2_500:], keys[:2_500]) == sample(keys[::-1])
+
+
+def test_keys_with_the_same_java_hash_are_two_keys() -> None:
+    assert shared_key([sample(["Aa"], ["BB"]), sample(["BB"])]) == "BB"
+    assert shared_key([sample(["Aa"]), sample(["BB"])]) is None
+
+
+def test_keys_that_come_again_and_those_that_are_long_are_kept_once() -> None:
+    long = "k" * 300
+    assert len(sample(["a", long], ["a", long, "b"], [long])) == 3

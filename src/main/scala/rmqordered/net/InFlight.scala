@@ -51,6 +51,6 @@ object InFlight {
     val fields = command.extFields.fold(0L)(_.toSeq.foldLeft(0L) { case (sum, (key, value)) =>
       sum + key.length + value.length
     })
-    BaseBytes + fields + command.body.length
+    BaseBytes + fields + command.remark.fold(0)(_.length) + command.body.heldBytes
   }
 }

@@ -18,6 +18,9 @@ trait Body {
     target.array()
   }
 
+  /** How much memory it keeps: more than its length if it is a part of something larger. */
+  def heldBytes: Int = length
+
   /** The bytes, copied only if they are not in one array. */
   def toSlice: Slice = Slice(toArray)
 
@@ -43,6 +46,7 @@ object Body {
     override def copyTo(target: ByteBuffer): Unit = {
       val _ = target.put(slice.bytes, slice.offset, slice.length)
     }
+    override def heldBytes: Int = slice.bytes.length
     override def toSlice: Slice = slice
   }
 }
