@@ -39,7 +39,7 @@ demo: setup ## An ordered pipeline on the embedded broker, killed and restarted,
 
 test: setup ## All tests: Scala, then Python on both brokers
 	@$(SBT) test
-	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=25
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=25
 
 check: setup ## Format, lint, types, layers
 	@$(BIN)/ruff format --check .

@@ -20,6 +20,22 @@ if TYPE_CHECKING:
     from rmq_ordered.embedded import EmbeddedBroker
 
 
+# Few tests, but long ones: begun last, one of them would keep the whole run waiting.
+_SLOW_FOLDERS = ("spark", "clients", "faults", "contract")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow folders first; within one, everything stays in its order."""
+
+    def place(item: pytest.Item) -> int:
+        folders = item.path.relative_to(Path(__file__).parent).parts
+        return (
+            _SLOW_FOLDERS.index(folders[0]) if folders[0] in _SLOW_FOLDERS else len(_SLOW_FOLDERS)
+        )
+
+    items.sort(key=place)
+
+
 @pytest.fixture(scope="session")
 def rocketmq_cluster() -> Iterator[RocketMq]:
     """A real Apache RocketMQ for the whole session. A test that kills brokers starts its own."""
