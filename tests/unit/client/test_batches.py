@@ -1,9 +1,11 @@
 """What a listener is given."""
 
+from dataclasses import replace
+
 import pytest
 
 from rmq_ordered.client.batches import MessageBatch, Record, read_records
-from rmq_ordered.columnar import decode_pull_body
+from rmq_ordered.columnar import bodies, decode_pull_body
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.model import Message, MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.compression import ZLIB_FLAGS
@@ -50,6 +52,18 @@ def test_a_batch_is_a_sequence_of_messages_and_an_arrow_batch() -> None:
     assert [one.body for one in batch] == [b"0", b"1", b"2"]
     assert batch.arrow().column("offset").to_pylist() == [0, 1, 2]
     assert batch.arrow().column("tags").to_pylist() == ["A", "B", "A"]
+
+
+def test_an_arrow_batch_is_whole_however_much_its_messages_expand_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = [
+        replace(message(n, "A"), body=bytes([n]) * 10_000, sys_flag=ZLIB_FLAGS) for n in range(5)
+    ]
+    records = [record for _, record in read_records(b"".join(map(encode_message, large)), QUEUE)]
+    monkeypatch.setattr(bodies, "_MAX_COLUMN_BYTES", 20_000)
+    found = MessageBatch.of(QUEUE, records, 0).arrow()
+    assert found.column("value").to_pylist() == [one.body for one in large]
 
 
 def stored_batch(offset: int, *bodies: bytes, sys_flag: int = 0) -> bytes:
