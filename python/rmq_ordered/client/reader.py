@@ -141,7 +141,6 @@ class QueueReader:
     def __init__(self, client: Client, decode: DecodeOptions | None = None) -> None:
         self._client = client
         self._decode = decode or DecodeOptions()
-        self._answered_by = ""
 
     def read(
         self, plan: ReadPlan, *, recheck: Callable[[], None] | None = None
@@ -172,24 +171,25 @@ class QueueReader:
         chunk: list[bytes | memoryview] = []
         size = 0
         chunk_start = plan.range.start
-        for position, body in self._bodies(plan):
+        pulls = _Pulls(self._client, plan)
+        for position, body in _bodies(pulls):
             chunk.append(body)
             size += len(body)
             if size >= _CHUNK_BYTES or position - chunk_start >= _CHUNK_OFFSETS:
-                yield from self._rows(plan, chunk, chunk_start, position)
+                yield from self._rows(plan, chunk, chunk_start, position, pulls.answered_by)
                 chunk, size, chunk_start = [], 0, position
         if chunk_start < plan.range.end:
-            yield from self._rows(plan, chunk, chunk_start, plan.range.end)
+            yield from self._rows(plan, chunk, chunk_start, plan.range.end, pulls.answered_by)
 
     def _rows(
-        self, plan: ReadPlan, chunk: list[bytes | memoryview], start: int, end: int
+        self, plan: ReadPlan, chunk: list[bytes | memoryview], start: int, end: int, address: str
     ) -> Iterator[pa.RecordBatch]:
         """The rows of ``[start, end)``. Without a filter a hole is lost data, never skipped."""
         body = chunk[0] if len(chunk) == 1 else b"".join(chunk)
         decode = replace(self._decode, tag_filter=plan.tags) if plan.tags else self._decode
         has_all = not plan.is_filtered and not decode.tag_filter
         position = start
-        for part in self._decoded(body, plan.range.queue, decode):
+        for part in _decoded(body, plan.range.queue, decode, address):
             rows = clip(part, position, end)
             if not rows.num_rows:
                 continue
@@ -202,26 +202,26 @@ class QueueReader:
         if has_all and position != end:
             raise QueueGap(plan.range.queue, position, end)
 
-    def _decoded(
-        self, body: bytes | memoryview, queue: MessageQueue, decode: DecodeOptions
-    ) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from decode_in_parts(body, queue, decode)
-        except RemoteProtocolError as error:
-            where = self._answered_by
-            raise RemoteProtocolError(f"{where} answered pulls of {queue}: {error}") from error
 
-    def _bodies(self, plan: ReadPlan) -> Iterator[tuple[int, bytes | memoryview]]:
-        """Raw answers in order, each with the queue offset it reaches."""
-        pulls = _Pulls(self._client, plan)
-        try:
-            while not pulls.window.is_done:
-                body = pulls.next_body()
-                self._answered_by = pulls.answered_by
-                if body:
-                    yield pulls.window.position, body
-        finally:
-            pulls.abandon_all()
+def _bodies(pulls: _Pulls) -> Iterator[tuple[int, bytes | memoryview]]:
+    """Raw answers in order, each with the queue offset it reaches."""
+    try:
+        while not pulls.window.is_done:
+            body = pulls.next_body()
+            if body:
+                yield pulls.window.position, body
+    finally:
+        pulls.abandon_all()
+
+
+def _decoded(
+    body: bytes | memoryview, queue: MessageQueue, decode: DecodeOptions, address: str
+) -> Iterator[pa.RecordBatch]:
+    """The rows of answers; when they cannot be read, the error names who answered."""
+    try:
+        yield from decode_in_parts(body, queue, decode)
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(f"{address} answered pulls of {queue}: {error}") from error
 
 
 def _join_small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmq_ordered.columnar.digest import Hashes, lengths, row_hashes
-from rmq_ordered.columnar.slices import join_rows
+from rmq_ordered.columnar.slices import NOTHING, join_rows, zeros
 from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import MAX_MESSAGE_BYTES, OutgoingMessage
 from rmq_ordered.protocol import properties as names
@@ -142,7 +142,7 @@ def rows_from_columns(rows: pa.RecordBatch) -> OutgoingRows:
         if values is not None:
             pieces.append(_named(property_name, name, values, keys))
     given = [piece for piece in pieces if piece is not None]
-    properties = join_rows(*given) if given else _empty(len(bodies))
+    properties = join_rows(*given) if given else zeros(np.zeros(len(bodies), np.int64))
     flags = np.zeros(len(bodies), np.int64)
     _ensure_sizes(bodies, properties, keys)
     return OutgoingRows(bodies, properties, flags)
@@ -174,7 +174,7 @@ def _named(property_name: str, name: str, values: pa.Array, keys: pa.Array | Non
     texts = values.cast(pa.binary())
     _ensure_no_separators(texts, name, None, keys)
     joined = join_rows(pa.scalar(f"{property_name}\x01".encode(), pa.binary()), texts, _PAIR_END)
-    return joined.fill_null(b"") if joined.null_count else joined
+    return joined.fill_null(NOTHING) if joined.null_count else joined
 
 
 def _map_properties(rows: pa.RecordBatch, keys: pa.Array | None) -> pa.Array | None:
@@ -200,7 +200,7 @@ def _map_properties(rows: pa.RecordBatch, keys: pa.Array | None) -> pa.Array | N
     )
     offsets = np.zeros(len(maps) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts_of_entries), b"")
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts_of_entries), NOTHING)
 
 
 def _as_lists(maps: pa.MapArray) -> pa.ListArray:
@@ -284,11 +284,6 @@ def _refused(key: str, name: str) -> LocalProtocolError:
         f"the row with key {key} has the property {name!r}: a delayed or transactional message "
         "lands later than those sent after it, so it cannot be sent in order"
     )
-
-
-def _empty(count: int) -> pa.Array:
-    ends = pa.py_buffer(np.zeros(count + 1, np.int32))
-    return pa.Array.from_buffers(pa.binary(), count, [None, ends, pa.py_buffer(b"")])
 
 
 def _key(keys: pa.Array | None, row: int) -> str:

@@ -18,7 +18,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 # A scalar with its type: without one Arrow looks for packages on the disk, each time anew.
-_NOTHING: Final = pa.scalar(b"", pa.binary())
+NOTHING: Final = pa.scalar(b"", pa.binary())
 
 
 def gather_fixed(octets: Octets, positions: Integers, layout: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -71,7 +71,7 @@ def gather_slices(
 
 def join_rows(*pieces: pa.Array | pa.Scalar) -> pa.Array:
     """Each row's bytes one after another."""
-    return pc.binary_join_element_wise(*pieces, _NOTHING)
+    return pc.binary_join_element_wise(*pieces, NOTHING)
 
 
 def zeros(counts: Integers) -> pa.Array:

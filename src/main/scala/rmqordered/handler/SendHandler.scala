@@ -64,7 +64,8 @@ final class SendHandler(
       encoded.getOrElse(throw Failures.propertiesTooLong(placed.properties))
     )
     val uniqueKey = properties.get(MessageProperties.UniqueKey)
-    append(sent(call, request, placed.queue, target.queueId, uniqueKey), request, Vector(content))
+    val stored = envelope(call, request, placed.queue)
+    append(Sent(call, request, stored, target.queueId, uniqueKey), Vector(content))
   }
 
   /** 320. Records keep the properties they came with, as in RocketMQ 5.5. */
@@ -81,19 +82,12 @@ final class SendHandler(
     val contents = BatchCodec.decode(body)
     val target = QueueKey(topic.name, queueId(request, topic))
     val uniqueKey = received.get(MessageProperties.UniqueKey)
-    append(sent(call, request, target, target.queueId, uniqueKey), request, contents)
+    val stored = envelope(call, request, target)
+    append(Sent(call, request, stored, target.queueId, uniqueKey), contents)
   }
 
-  private def sent(
-      call: Call,
-      request: SendRequest,
-      place: QueueKey,
-      queueId: Int,
-      uniqueKey: Option[String]
-  ): Sent = Sent(call, envelope(call, request, place), queueId, uniqueKey, request.isBrief)
-
-  private def append(sent: Sent, request: SendRequest, contents: Vector[RecordContent]): Unit =
-    Stamps.of(request, sent.envelope.topic, contents) match {
+  private def append(sent: Sent, contents: Vector[RecordContent]): Unit =
+    Stamps.of(sent.request, sent.envelope.topic, contents) match {
       case None => store.append(sent.envelope, contents)(answer(sent))
       case Some(stamps) => store.appendStamped(sent.envelope, contents, stamps)(answerStamped(sent))
     }
@@ -213,7 +207,7 @@ final class SendHandler(
       ids: Iterator[String]
   ): Seq[(String, String)] =
     Seq(
-      "msgId" -> (if (sent.isBrief) ids.next() else ids.mkString(",")),
+      "msgId" -> (if (sent.request.isBrief) ids.next() else ids.mkString(",")),
       "queueId" -> sent.queueId.toString,
       "queueOffset" -> queueOffset.toString
     ) ++ sent.uniqueKey.map("transactionId" -> _) ++ Seq(
@@ -242,9 +236,9 @@ object SendHandler {
   /** A send on its way to the store; `queueId` is the one the client hears of. */
   private final case class Sent(
       call: Call,
+      request: SendRequest,
       envelope: RecordEnvelope,
       queueId: Int,
-      uniqueKey: Option[String],
-      isBrief: Boolean
+      uniqueKey: Option[String]
   )
 }

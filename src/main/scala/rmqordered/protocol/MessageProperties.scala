@@ -30,15 +30,15 @@ object MessageProperties {
   /** Who sent a message, and which of his it is: `dedup.SendStamp`. */
   val SendStamp = "RMQO_STAMP"
 
-  private val NameEnd = 1
-  private val PairEnd = 2
+  private[protocol] val NameEnd: Byte = 1
+  private[protocol] val PairEnd: Byte = 2
 
   /**
    * The properties in the order of their first appearance. Pairs without name or value are dropped.
    */
   def decode(text: String): VectorMap[String, String] =
     text.split(PairEnd.toChar).foldLeft(VectorMap.empty[String, String]) { (found, pair) =>
-      val separator = pair.indexOf(NameEnd)
+      val separator = pair.indexOf(NameEnd.toInt)
       if (separator <= 0 || separator == pair.length - 1) found
       else found.updated(pair.substring(0, separator), pair.substring(separator + 1))
     }

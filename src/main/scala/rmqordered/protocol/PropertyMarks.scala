@@ -16,8 +16,8 @@ final class PropertyMarks private (
 )
 
 object PropertyMarks {
-  private val NameEnd: Byte = 1
-  private val PairEnd: Byte = 2
+  import MessageProperties.{NameEnd, PairEnd}
+
   private val tagsName = MessageProperties.Tags.getBytes(UTF_8)
   private val keysName = MessageProperties.Keys.getBytes(UTF_8)
   private val uniqueKeyName = MessageProperties.UniqueKey.getBytes(UTF_8)

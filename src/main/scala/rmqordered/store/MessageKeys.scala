@@ -25,29 +25,29 @@ object MessageKeys {
 
   /** The hashes under which a message of that topic is indexed. */
   def hashes(topic: Array[Byte], marks: PropertyMarks): Array[Int] =
-    if (marks.keys.isEmpty && marks.uniqueKey.isEmpty) Array.emptyIntArray
-    else {
-      val seed = Arrays.hashCode(topic)
-      if (marks.keys.isEmpty) Array(hash(seed, marks.uniqueKey))
-      else {
-        val words = wordsOf(marks.keys)
-        (if (marks.uniqueKey.isEmpty) words else words :+ marks.uniqueKey).map(hash(
-          seed,
-          _
-        )).toArray
-      }
-    }
+    hashes(Arrays.hashCode(topic), marks)
 
   /** The same for all messages of an append. A loop, not a map: this runs for every message. */
   def hashes(envelope: RecordEnvelope, contents: Vector[RecordContent]): Array[Array[Int]] = {
+    val seed = Arrays.hashCode(envelope.topicBytes)
     val found = new Array[Array[Int]](contents.length)
     var i = 0
     contents.foreach { content =>
-      found(i) = hashes(envelope.topicBytes, content.marks)
+      found(i) = hashes(seed, content.marks)
       i += 1
     }
     found
   }
+
+  private def hashes(seed: Int, marks: PropertyMarks): Array[Int] =
+    if (marks.keys.isEmpty && marks.uniqueKey.isEmpty) Array.emptyIntArray
+    // As most messages are: no words to be cut.
+    else if (marks.keys.isEmpty) Array(hash(seed, marks.uniqueKey))
+    else {
+      val words = wordsOf(marks.keys)
+      val all = if (marks.uniqueKey.isEmpty) words else words :+ marks.uniqueKey
+      all.map(hash(seed, _)).toArray
+    }
 
   /** How many hashes there are. */
   def count(hashes: Array[Array[Int]]): Int = {
