@@ -7,15 +7,15 @@ then decoded like all others; where there is none, nothing is copied.
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmq_ordered.columnar.boundaries import TooMuchAtOnce
 from rmq_ordered.errors import RemoteProtocolError
+from rmq_ordered.protocol.checksum import body_crc
 from rmq_ordered.protocol.compression import COMPRESSED_FLAG, MAX_EXPANDED_BYTES, expand_body
-from rmq_ordered.protocol.message import CRC_MASK, INNER_BATCH_FLAGS, split_batch
+from rmq_ordered.protocol.message import INNER_BATCH_FLAGS, split_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _unfold(
     sys_flag = int(fields.sys_flags[row])
     outer = bytes(records.octets.data[start : int(records.ends[row])])
     stored = outer[body_start - start : body_end - start]
-    crc = zlib.crc32(stored) & CRC_MASK
+    crc = body_crc(stored)
     if verify_crc and crc != fields.body_crcs[row]:
         expected = "a body with the CRC that its record states"
         raise records.malformed(row, expected, f"CRC {crc} instead of {fields.body_crcs[row]}")
@@ -98,7 +98,7 @@ def _unfold(
     for one in inner:
         parts = (
             outer[_SIZE.size : _CRC_AT],
-            _SIZE.pack(zlib.crc32(one.body) & CRC_MASK),
+            _SIZE.pack(body_crc(one.body)),
             outer[_CRC_AT + _SIZE.size : _FLAG_AT],
             _FLAG_AND_OFFSET.pack(one.flag, one.queue_offset),
             outer[_OFFSET_END:_SYS_FLAG_AT],

@@ -6,7 +6,6 @@ by one.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +16,8 @@ import pyarrow.compute as pc
 from rmq_ordered.columnar.boundaries import TooMuchAtOnce
 from rmq_ordered.columnar.slices import gather_slices
 from rmq_ordered.errors import RemoteProtocolError
+from rmq_ordered.protocol.checksum import CRC_MASK, crc32
 from rmq_ordered.protocol.compression import COMPRESSED_FLAG, MAX_EXPANDED_BYTES, expand_body
-from rmq_ordered.protocol.message import CRC_MASK
 
 if TYPE_CHECKING:
     from rmq_ordered.columnar.boundaries import Records
@@ -70,8 +69,8 @@ class Damage:
 
 def verify_checksums(records: Records, fields: Fields, damage: Damage) -> None:
     """Compares every stored body with its record's CRC."""
-    # One zlib call per body: numpy has no CRC, and table look-ups in numpy are slower than this.
-    view, crc32 = records.octets.data, zlib.crc32
+    # One call per body: numpy has no CRC, and table look-ups in numpy are slower than this.
+    view = records.octets.data
     slices = zip(fields.body_starts.tolist(), fields.body_ends.tolist(), strict=True)
     found = np.array([crc32(view[start:end]) for start, end in slices], np.int64) & CRC_MASK
     for row in np.flatnonzero(found != fields.body_crcs).tolist():

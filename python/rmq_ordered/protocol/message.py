@@ -47,12 +47,12 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
 from rmq_ordered.model import Message, MessageQueue, OutgoingMessage
+from rmq_ordered.protocol.checksum import body_crc
 from rmq_ordered.protocol.compression import compress_body, expand_body
 from rmq_ordered.protocol.properties import decode_properties, encode_properties
 
@@ -68,7 +68,6 @@ BORN_HOST_V6_FLAG: Final = 0x10
 STORE_HOST_V6_FLAG: Final = 0x20
 # Both bits: the body is itself a batch, stored as one record.
 INNER_BATCH_FLAGS: Final = 0xC0
-CRC_MASK: Final = 0x7FFF_FFFF
 
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
@@ -254,7 +253,7 @@ def encode_message(message: Message, *, version: Literal[1, 2] | None = None) ->
         after_size = b"".join(
             [
                 _I32.pack(magic),
-                _I32.pack(zlib.crc32(body) & CRC_MASK),
+                _I32.pack(body_crc(body)),
                 _I32.pack(message.queue.queue_id),
                 _I32.pack(message.flag),
                 _I64.pack(message.queue_offset),
@@ -388,7 +387,7 @@ class _Record:
             )
 
     def ensure_checksum(self, stored_body: bytes, crc: int) -> None:
-        found = zlib.crc32(stored_body) & CRC_MASK
+        found = body_crc(stored_body)
         if found != crc:
             raise self.malformed(f"a body with CRC {crc}", f"CRC {found}")
 
