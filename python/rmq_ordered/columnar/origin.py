@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from rmq_ordered.columnar.slices import gather_fixed
+from rmq_ordered.columnar.slices import is_text_at
 from rmq_ordered.protocol.message import keeps_origin
 
 if TYPE_CHECKING:
@@ -40,7 +38,5 @@ def _has_topic(records: Records, fields: Fields, topic: bytes) -> Flags:
     is_alike: Flags = fields.topic_ends - fields.topic_starts == len(topic)
     if not topic:
         return is_alike
-    layout = np.dtype((np.uint8, len(topic)))
-    found = gather_fixed(records.octets, fields.topic_starts[is_alike], layout)
-    is_alike[is_alike] = (found == np.frombuffer(topic, np.uint8)).all(axis=1)
+    is_alike[is_alike] = is_text_at(records.octets, fields.topic_starts[is_alike], topic)
     return is_alike

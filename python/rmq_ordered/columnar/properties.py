@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from rmq_ordered.columnar.alike import AlikeProperties, find_alike
 from rmq_ordered.columnar.schema import PROPERTIES
-from rmq_ordered.columnar.slices import gather_slices
+from rmq_ordered.columnar.slices import gather_slices, is_text_at
 
 if TYPE_CHECKING:
     from rmq_ordered.columnar.boundaries import Records
@@ -82,10 +83,7 @@ class Properties:
         candidates = np.flatnonzero(self.separators - self.starts == len(name))
         if not candidates.size:
             return candidates
-        shape = (self.block.size - len(name) + 1,)
-        names = np.ndarray(shape, f"S{len(name)}", self.block, strides=(1,))
-        is_equal: Flags = names[self.starts[candidates]] == name
-        return candidates[is_equal]
+        return candidates[is_text_at(self.block, self.starts[candidates], name)]
 
     def _last_of_each_name(self, names: pa.Array) -> Integers:
         """Entries that no later one of the same row and name overrides."""
@@ -101,7 +99,7 @@ class Properties:
         return np.sort(order[is_last])
 
 
-def parse_properties(records: Records, fields: Fields) -> Properties:
+def parse_properties(records: Records, fields: Fields) -> Properties | AlikeProperties:
     """Finds every property of every row. Never fails: what is no property is dropped."""
     block, row_starts = _as_utf8(*_compact(records, fields))
     marks = np.flatnonzero(block - np.uint8(_NAME_END) < _ENTRY_END)
@@ -114,6 +112,9 @@ def parse_properties(records: Records, fields: Fields) -> Properties:
         # Some value holds a name end: it goes on to the next entry end.
         edges = marks[is_entry_end]
         ends = edges[np.searchsorted(edges, separators)]
+    alike = find_alike(block, row_starts, starts, separators, ends)
+    if alike is not None:
+        return alike
     firsts = np.searchsorted(starts, row_starts)
     counts = np.diff(firsts, append=starts.size)
     rows = np.repeat(np.arange(len(records), dtype=np.int64), counts)

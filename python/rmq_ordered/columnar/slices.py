@@ -31,6 +31,18 @@ def gather_fixed(octets: Octets, positions: Integers, layout: np.dtype[Any]) -> 
     return windows[positions].view(layout)
 
 
+def is_text_at(octets: Octets, positions: Integers, text: bytes) -> Flags:
+    """Where a text of at least one byte begins at each position; as many bytes are there."""
+    # In words, the last one overlapping: a comparison of bytes or strings takes twice as long.
+    width = next(size for size in (8, 4, 2, 1) if size <= len(text))
+    places = {*range(0, len(text) - width + 1, width), len(text) - width}
+    is_equal = np.ones(positions.size, np.bool_)
+    for at in places:
+        found = gather_fixed(octets, positions + at, np.dtype(f"u{width}"))
+        is_equal &= found == np.frombuffer(text, f"u{width}", 1, at)
+    return is_equal
+
+
 def gather_slices(
     buffer: pa.Buffer,
     starts: Integers,
