@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +21,7 @@ from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.ownership import ensure_witness
 from rmq_ordered.spark.partition import QueuePartition, Witness
 from rmq_ordered.spark.poison import RowMaker
+from rmq_ordered.spark.worker import settle_in
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
 
@@ -33,7 +32,7 @@ def read_partition(
     """The rows of a partition as Arrow batches; opens its own connection and closes it."""
     if not isinstance(partition, QueuePartition):
         raise TypeError(f"expected a QueuePartition, found {type(partition).__name__}")
-    _spare_the_collector()
+    settle_in()
     witness = partition.witness
     with open_client(options.connection) as client:
         rows = RowMaker(client, options, schema)
@@ -54,16 +53,6 @@ def decode_options(options: SourceOptions) -> DecodeOptions:
         include_properties=options.rows.include_properties,
         collect_errors=options.rows.on_decode_error is not DecodeErrors.FAIL,
     )
-
-
-@cache
-def _spare_the_collector() -> None:
-    """Once per worker: modules stay for good, so do not look through them for garbage.
-
-    Spark collects garbage after every task, and reading fills the young generation quickly: without
-    this a twelfth of a worker's time goes into visiting what is never freed.
-    """
-    gc.freeze()
 
 
 class RangeReading:

@@ -14,6 +14,7 @@ from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.executor import RangeReading, decode_options
 from rmq_ordered.spark.poison import RowMaker
 from rmq_ordered.spark.popping.partition import PoppedPartition
+from rmq_ordered.spark.worker import settle_in
 
 
 def read_popped(
@@ -22,6 +23,7 @@ def read_popped(
     """The rows of a partition as Arrow batches; opens its own connection and closes it."""
     if not isinstance(partition, PoppedPartition):
         raise TypeError(f"expected a PoppedPartition, found {type(partition).__name__}")
+    settle_in()
     with open_client(options.connection) as client:
         rows = RowMaker(client, options, schema)
         reading = RangeReading(client, decode_options(options))

@@ -18,6 +18,7 @@ from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import QueueReceipt
 from rmq_ordered.options import SinkOptions
 from rmq_ordered.spark.connect import open_client
+from rmq_ordered.spark.worker import settle_in
 from rmq_ordered.spark.writing.columns import SinkColumns
 from rmq_ordered.spark.writing.keys import KeySample, Sample
 
@@ -74,6 +75,7 @@ def write_rows(
     batches: Iterator[pa.RecordBatch],
 ) -> SentMessage:
     """Send every row of one task; returns when all are acknowledged."""
+    settle_in()
     settings = send_settings(options)
     sample = KeySample()
     with ExitStack() as stack:
