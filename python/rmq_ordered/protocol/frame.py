@@ -21,6 +21,7 @@ from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
 
 # RocketMQ's NettyDecoder FRAME_MAX_LENGTH: the whole frame including its length word.
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
+_LENGTH: Final = struct.Struct(">i")
 _PREFIX: Final = struct.Struct(">iI")
 _HEADER_LENGTH_MASK: Final = 0x00FF_FFFF
 
@@ -56,61 +57,71 @@ def encode_frame(frame: Frame) -> bytes:
 class FrameDecoder:
     """Collects bytes and gives back whole frames.
 
-    Memory is bounded by one frame of ``max_frame_bytes`` plus the last chunk received. Not
-    thread-safe.
+    Frames that came whole are cut out of what came; only the one at its end is collected. Memory is
+    bounded by one frame of ``max_frame_bytes``. Not thread-safe.
     """
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._buffer = bytearray()
+        self._begun = bytearray()
 
     def receive_data(self, data: bytes | memoryview) -> list[Frame]:
         """Take bytes as they came; return the frames they complete, in order."""
-        self._buffer += data
         frames: list[Frame] = []
-        position = 0
+        position = self._go_on(data, frames) if self._begun else 0
         try:
-            while (end := self._frame_end(position)) is not None:
-                frames.append(self._cut(position, end))
+            while (end := self._frame_end(data, position)) <= len(data):
+                frames.append(_cut(data, position, end))
                 position = end
         finally:
-            if position:
-                del self._buffer[:position]
+            self._begun += data[position:]  # what lied is kept too, and refused again
         return frames
 
     @property
     def is_empty(self) -> bool:
         """Whether the stream stands between two frames."""
-        return not self._buffer
+        return not self._begun
 
-    def _frame_end(self, position: int) -> int | None:
-        """Where the frame at ``position`` ends, or None while it is not all here."""
-        available = len(self._buffer) - position
-        if available < 4:
-            return None
-        length = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
+    def _go_on(self, data: bytes | memoryview, frames: list[Frame]) -> int:
+        """Complete the frame that was begun, if it can be; returns how much of the data it took."""
+        position = 0
+        # Twice: the length word itself may not have come whole.
+        for _ in range(2):
+            missing = self._frame_end(self._begun, 0) - len(self._begun)
+            taken = data[position : position + missing]
+            self._begun += taken
+            position += len(taken)
+        if len(self._begun) == self._frame_end(self._begun, 0):
+            frames.append(_cut(self._begun, 0, len(self._begun)))
+            self._begun = bytearray()
+        return position
+
+    def _frame_end(self, data: bytes | bytearray | memoryview, position: int) -> int:
+        """Where the frame at ``position`` ends; or its length word, while that is not all here."""
+        if position + _LENGTH.size > len(data):
+            return position + _LENGTH.size
+        (length,) = _LENGTH.unpack_from(data, position)
         if length < 4 or length + 4 > self._max_frame_bytes:
             raise RemoteProtocolError(
                 f"a frame announces {length} bytes, allowed are 4 to {self._max_frame_bytes - 4}; "
                 "the peer does not speak RocketMQ's remoting protocol (is TLS expected, or is it "
                 "an HTTP port?)"
             )
-        return position + 4 + length if available >= 4 + length else None
+        return position + _LENGTH.size + int(length)
 
-    def _cut(self, position: int, end: int) -> Frame:
-        _, word = _PREFIX.unpack_from(self._buffer, position)
-        header_length = word & _HEADER_LENGTH_MASK
-        header_end = position + 8 + header_length
-        if header_end > end:
-            raise RemoteProtocolError(
-                f"a header of {header_length} bytes does not fit its frame of {end - position - 4}"
-            )
-        try:
-            codec = HeaderCodec(word >> 24)
-        except ValueError:
-            raise RemoteProtocolError(f"unknown header codec {word >> 24}") from None
-        view = memoryview(self._buffer)
-        try:
-            return Frame(codec, bytes(view[position + 8 : header_end]), bytes(view[header_end:end]))
-        finally:
-            view.release()
+
+def _cut(data: bytes | bytearray | memoryview, position: int, end: int) -> Frame:
+    _, word = _PREFIX.unpack_from(data, position)
+    header_length = word & _HEADER_LENGTH_MASK
+    header_end = position + _PREFIX.size + header_length
+    if header_end > end:
+        raise RemoteProtocolError(
+            f"a header of {header_length} bytes does not fit its frame of {end - position - 4}"
+        )
+    try:
+        codec = HeaderCodec(word >> 24)
+    except ValueError:
+        raise RemoteProtocolError(f"unknown header codec {word >> 24}") from None
+    with memoryview(data) as view:
+        header = bytes(view[position + _PREFIX.size : header_end])
+        return Frame(codec, header, bytes(view[header_end:end]))
