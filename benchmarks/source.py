@@ -1,6 +1,6 @@
 """A streaming query that does nothing with its rows, beside Apache's Java lite pull consumer.
 
-    python benchmarks/source.py [--messages 1000000] [--rounds 3] [--check]
+    python benchmarks/source.py [--messages 3000000] [--rounds 3] [--check]
     python benchmarks/source.py --only speed --broker embedded --body 100
 
 What is measured is the steady rate of a query that runs. Both sides read the same four queues of
@@ -9,10 +9,10 @@ and not measured, on either side. The query (``local[*]``, default settings) own
 commits for its group and writes to Spark's ``noop`` sink, in two batches of a half each; its rate
 is the rows of the second over ``triggerExecution`` of its progress: planning, tasks, Spark's logs
 and commits included, the start of Spark and of its Python processes left out. Java's rate is that
-of the consumer's ``poll`` loop after the first half of the messages. Before all this some queries
-run unmeasured: Spark's JVM compiles for half a minute, on one core of two. The ratio is the median
-of the rounds' ratios, each of two reads that followed one another; the machine is shared, so only
-ratios mean anything.
+of the consumer's ``poll`` loop after the first half of the messages. Before each comparison queries
+run unmeasured until they get no faster: Spark's JVM compiles for half a minute, on one core of two.
+The ratio is the median of the rounds' ratios, each of two reads that followed one another; the
+machine is shared, so only ratios mean anything.
 
 "Spark alone" is the same query over a source that yields ready Arrow batches of the same shape
 (``benchmarks/ready.py``): no broker, no decoding. It is what Spark leaves room for.
@@ -60,7 +60,10 @@ console = Console()
 GOAL = 2.0
 PLANNED_QUEUES = (4, 64, 1_024)
 BATCHES = 2
-WARM_UPS = 3
+# Warm is who was not a twentieth faster than before for so many queries in a row.
+WARM_AFTER = 3
+WARMER = 1.05
+MOST_WARM_UPS = 12
 PLANNINGS = 20
 HAND_OVERS = 5
 PARTS = ("speed", "hand-over", "planning")
@@ -165,9 +168,14 @@ def run_java(filled: Filled, home: Path) -> float:
 
 def warm_up(spark: SparkSession, filled: Filled, home: Path) -> None:
     """Until Spark's compiler has come to an end with the paths that are measured."""
-    for _ in range(WARM_UPS):
-        for properties in (False, True):
-            run_query(ordered_rows(spark, filled, properties=properties), filled.count, home)
+    best, since = 0.0, 0
+    for number in range(MOST_WARM_UPS):
+        if since == WARM_AFTER:
+            break
+        rows = ordered_rows(spark, filled, properties=number % 2 == 1)
+        rate = run_query(rows, filled.count, home)
+        since = 0 if rate > best * WARMER else since + 1
+        best = max(best, rate)
 
 
 def compare(spark: SparkSession, filled: Filled, rounds: int, home: Path) -> Rounds:
@@ -321,12 +329,11 @@ def measure_speed(servers: list[Server], arguments: argparse.Namespace, home: Pa
     results: dict[str, Rounds] = {}
     spark = start_spark()
     for body_bytes in arguments.body or BODIES:
-        # Fewer kilobytes: about as many bytes, and in reach of the page cache.
-        count = arguments.messages if body_bytes == BODIES[0] else arguments.messages * 2 // 5
+        # Fewer kilobytes: in reach of the page cache, and still batches of seconds.
+        count = arguments.messages if body_bytes == BODIES[0] else arguments.messages // 2
         for server in servers:
             filled = fill(server, count, body_bytes, home)
-            if not results:
-                warm_up(spark, filled, home)
+            warm_up(spark, filled, home)
             results[filled.name] = compare(spark, filled, arguments.rounds, home)
     spark.stop()
     show(results)
@@ -336,7 +343,7 @@ def measure_speed(servers: list[Server], arguments: argparse.Namespace, home: Pa
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--messages", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true", help=f"fail below {GOAL}x")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part, not all")
