@@ -61,7 +61,7 @@ GOAL = 2.0
 PLANNED_QUEUES = (4, 64, 1_024)
 BATCHES = 2
 # Warm is who was not a twentieth faster than before for so many queries in a row.
-WARM_AFTER = 3
+WARM_AFTER = 4
 WARMER = 1.05
 MOST_WARM_UPS = 12
 PLANNINGS = 20
@@ -168,14 +168,16 @@ def run_java(filled: Filled, home: Path) -> float:
 
 def warm_up(spark: SparkSession, filled: Filled, home: Path) -> None:
     """Until Spark's compiler has come to an end with the paths that are measured."""
-    best, since = 0.0, 0
+    best = {False: 0.0, True: 0.0}
+    since = 0
     for number in range(MOST_WARM_UPS):
         if since == WARM_AFTER:
             break
-        rows = ordered_rows(spark, filled, properties=number % 2 == 1)
+        properties = number % 2 == 1
+        rows = ordered_rows(spark, filled, properties=properties)
         rate = run_query(rows, filled.count, home)
-        since = 0 if rate > best * WARMER else since + 1
-        best = max(best, rate)
+        since = 0 if rate > best[properties] * WARMER else since + 1
+        best[properties] = max(best[properties], rate)
 
 
 def compare(spark: SparkSession, filled: Filled, rounds: int, home: Path) -> Rounds:
