@@ -98,6 +98,16 @@ object StoredRecord {
     total
   }
 
+  /** The bytes of an append that fits a file. */
+  def totalSize(sizes: Array[Int]): Int = {
+    var (total, i) = (0, 0)
+    while (i < sizes.length) {
+      total += sizes(i)
+      i += 1
+    }
+    total
+  }
+
   /** Where the store timestamp stands, which depends on the size of the born host. */
   def storeTimestampAt(sysFlag: Int): Int = BornHostAt + hostBytes(sysFlag, BornHostV6)
 

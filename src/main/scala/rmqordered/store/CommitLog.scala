@@ -14,8 +14,9 @@ final class Appended(val offsets: Array[Long], val sizes: Array[Int])
  * append never spans two segments; the unused end of a segment holds a filler
  * `i32 size | i32 0xCBD43194`.
  *
- * Thread-safety: `append` and `retire` by one thread at a time (the store's append lock);
- * everything else by any thread. After a crash `Recovery` cuts off what is not a whole append.
+ * Thread-safety: `append`, `isShort` and `retire` by one thread at a time (the store's append
+ * lock); everything else by any thread. After a crash `Recovery` cuts off what is not a whole
+ * append.
  */
 final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recovered: RecoveredLog) {
   import CommitLog._
@@ -49,7 +50,7 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
       storeTimestamp: Long
   ): Appended = {
     val sizes = StoredRecord.sizes(envelope, contents)
-    val total = sizes.sum
+    val total = StoredRecord.totalSize(sizes)
     val segment = segmentWithRoom(total + AppendSeal.Bytes)
     val start = writePosition
     segment.ensureAllocated(start + total + AppendSeal.Bytes + FillerBytes)
@@ -69,6 +70,19 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     writePosition = start + total + AppendSeal.Bytes
     end = segment.baseOffset + writePosition
     new Appended(offsets, sizes)
+  }
+
+  /** Whether the next append may have to wait for disk space. By the thread that appends. */
+  def isShort: Boolean = segments.lastOption.exists(last => last.allocatedTo < aheadOf(last))
+
+  /** Claims space for the next append, by any thread; an IOException when there is none. */
+  def claimAhead(): Unit =
+    segments.lastOption.foreach(last => last.ensureAllocated(aheadOf(last)))
+
+  // The end may still be the one before the segment was added: then nothing is written in it yet.
+  private def aheadOf(segment: MappedSegment): Int = {
+    val written = Math.max(end - segment.baseOffset, 0L)
+    Math.min(written + AllocationStepBytes, segment.capacity.toLong).toInt
   }
 
   private def segmentWithRoom(bytes: Int): MappedSegment =
