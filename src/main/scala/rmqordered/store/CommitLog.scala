@@ -58,11 +58,11 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     segment.noteWrite(total)
     val target = segment.bytes.duplicate().position(start)
     var i = 0
-    contents.foreach { content =>
+    while (i < offsets.length) {
       val at = target.position()
       offsets(i) = segment.baseOffset + at
       val position = RecordPosition(firstQueueOffset + i, offsets(i), storeTimestamp)
-      StoredRecord.writeWithoutSize(target, envelope, content, position)
+      StoredRecord.writeWithoutSize(target, envelope, contents(i), position)
       target.putInt(at, sizes(i))
       i += 1
     }
@@ -73,16 +73,22 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
   }
 
   /** Whether the next append may have to wait for disk space. By the thread that appends. */
-  def isShort: Boolean = segments.lastOption.exists(last => last.allocatedTo < aheadOf(last))
+  def isShort: Boolean = segments.lastOption.exists { last =>
+    last.allocatedTo < Math.min(writePosition.toLong + AllocationStepBytes, last.capacity.toLong)
+  }
 
-  /** Claims space for the next append, by any thread; an IOException when there is none. */
-  def claimAhead(): Unit =
-    segments.lastOption.foreach(last => last.ensureAllocated(aheadOf(last)))
-
-  // The end may still be the one before the segment was added: then nothing is written in it yet.
-  private def aheadOf(segment: MappedSegment): Int = {
-    val written = Math.max(end - segment.baseOffset, 0L)
-    Math.min(written + AllocationStepBytes, segment.capacity.toLong).toInt
+  /**
+   * Claims space for the appends to come, by any thread; an IOException when there is none. Several
+   * steps, for somebody has to be woken for each time, but no more than what was written so far: a
+   * broker with three messages stays small.
+   */
+  def claimAhead(): Unit = segments.lastOption.foreach { last =>
+    // The end may still be the one before this segment was added.
+    val written = Math.max(end - last.baseOffset, 0L)
+    val ahead = Math.max(AllocationStepBytes.toLong, Math.min(end, MaxAheadBytes))
+    val target = Math.min(written + ahead, last.capacity.toLong)
+    // Step by step: an append that comes too early waits for one of them only.
+    while (last.allocatedTo < target) last.ensureAllocated(last.allocatedTo + 1)
   }
 
   private def segmentWithRoom(bytes: Int): MappedSegment =
@@ -183,4 +189,7 @@ object CommitLog {
   // Disk space is claimed in steps of this size: large enough to be rare, small enough that a
   // broker with three messages does not write a whole segment.
   val AllocationStepBytes: Int = 1 << 20
+
+  // Of a log that grows fast so much is claimed before it is needed.
+  private val MaxAheadBytes: Long = 4L << 20
 }

@@ -228,8 +228,8 @@ final class MessageStore(
     val appended = log.append(envelope, contents, first, lastStoreTimestamp)
     ahead.appended()
     var i = 0
-    contents.foreach { content =>
-      queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
+    while (i < contents.length) {
+      queue.append(appended.offsets(i), appended.sizes(i), contents(i).tagsCode)
       if (isIndexed) index.add(hashes(i), appended.offsets(i))
       i += 1
     }
