@@ -6,9 +6,19 @@ import java.util.concurrent.atomic.AtomicBoolean
 
 import org.slf4j.LoggerFactory
 
+/** Files that grow by appends and can claim disk space for those to come. */
+trait Growing {
+
+  /** Whether one of the next appends may have to wait for space. By the thread that appends. */
+  def isShort: Boolean
+
+  /** Claims space for the appends to come, by any one thread; an IOException when there is none. */
+  def claimAhead(): Unit
+}
+
 /**
- * Claims the commit log's disk space before it is needed, so that no send waits for it: under
- * batches, fresh pages are the dearest part of an append.
+ * Claims disk space before it is needed, so that no send waits for it: under batches, fresh pages
+ * are the dearest part of an append.
  *
  * Nothing but speed depends on it. Where it is late, the append claims the space itself; where it
  * fails, the append fails the same way and tells its sender.
@@ -16,7 +26,7 @@ import org.slf4j.LoggerFactory
  * @param background
  *   whether a thread claims; without one whoever appends does, after the append
  */
-final class ClaimAhead(log: CommitLog, background: Boolean) {
+final class ClaimAhead(files: Seq[Growing], background: Boolean) {
   import ClaimAhead._
 
   private val isAsked = new AtomicBoolean()
@@ -29,7 +39,7 @@ final class ClaimAhead(log: CommitLog, background: Boolean) {
 
   /** Called after an append, by its thread. */
   def appended(): Unit =
-    if (log.isShort) {
+    if (files.exists(_.isShort)) {
       if (!background) claim()
       // A claim that is about to begin will see this append as well.
       else if (isAsked.compareAndSet(false, true)) asked.release()
@@ -49,12 +59,13 @@ final class ClaimAhead(log: CommitLog, background: Boolean) {
       if (!closing) claim()
     }
 
-  private def claim(): Unit =
-    try log.claimAhead()
+  private def claim(): Unit = files.foreach { growing =>
+    try growing.claimAhead()
     catch {
       case error: IOException =>
         logger.debug("no space could be claimed ahead problem={}", error.toString)
     }
+  }
 }
 
 object ClaimAhead {

@@ -18,7 +18,8 @@ final class Appended(val offsets: Array[Long], val sizes: Array[Int])
  * lock); everything else by any thread. After a crash `Recovery` cuts off what is not a whole
  * append.
  */
-final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recovered: RecoveredLog) {
+final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recovered: RecoveredLog)
+    extends Growing {
   import CommitLog._
 
   @volatile private var segments: Vector[MappedSegment] = recovered.segments
@@ -72,17 +73,15 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     new Appended(offsets, sizes)
   }
 
-  /** Whether the next append may have to wait for disk space. By the thread that appends. */
-  def isShort: Boolean = segments.lastOption.exists { last =>
+  override def isShort: Boolean = segments.lastOption.exists { last =>
     last.allocatedTo < Math.min(writePosition.toLong + AllocationStepBytes, last.capacity.toLong)
   }
 
   /**
-   * Claims space for the appends to come, by any thread; an IOException when there is none. Several
-   * steps, for somebody has to be woken for each time, but no more than what was written so far: a
-   * broker with three messages stays small.
+   * Several steps at once, for somebody has to be woken each time, but no more than what was
+   * written so far: a broker with three messages stays small.
    */
-  def claimAhead(): Unit = segments.lastOption.foreach { last =>
+  override def claimAhead(): Unit = segments.lastOption.foreach { last =>
     // The end may still be the one before this segment was added.
     val written = Math.max(end - last.baseOffset, 0L)
     val ahead = Math.max(AllocationStepBytes.toLong, Math.min(end, MaxAheadBytes))

@@ -12,8 +12,9 @@ import java.util.concurrent.atomic.AtomicInteger
  * }}}
  *
  * Named by the end of the commit log when it was made, so that files are in the order of their
- * messages. Space is claimed whole at the start. Thread-safety: one writer (the append lock);
- * readers may meet an entry that is being written, so what they find is a hint to be checked.
+ * messages. Space is claimed whole before it gets that name. Thread-safety: one writer (the append
+ * lock); readers may meet an entry that is being written, so what they find is a hint to be
+ * checked.
  */
 final class IndexFile private (
     val file: Path,
@@ -106,13 +107,30 @@ object IndexFile {
   val SlotBytes = 4
   val EntryBytes = 16
 
-  def create(files: FileLayer, folder: Path, base: Long, shape: IndexShape): IndexFile = {
-    val file = folder.resolve(MappedSegment.fileName(base))
+  /** Where a file is made before it is known which messages it will hold. */
+  def spareIn(folder: Path): Path = folder.resolve("spare")
+
+  /** Makes a spare file and claims its disk space. */
+  def claim(files: FileLayer, folder: Path, shape: IndexShape): MappedFile = {
+    val file = spareIn(folder)
     files.delete(file)
-    val made = new IndexFile(file, base, files.map(file, shape.bytes), shape)
+    val mapping = files.map(file, shape.bytes)
     files.zero(file, 0, shape.bytes)
+    mapping
+  }
+
+  /** Makes the spare file the one for messages from `base` on. */
+  def create(
+      files: FileLayer,
+      folder: Path,
+      base: Long,
+      shape: IndexShape,
+      spare: MappedFile
+  ): IndexFile = {
+    val file = folder.resolve(MappedSegment.fileName(base))
+    files.move(spareIn(folder), file)
     files.forceFolder(folder)
-    made
+    new IndexFile(file, base, spare, shape)
   }
 
   /** A file that is there, or why it cannot be used. */

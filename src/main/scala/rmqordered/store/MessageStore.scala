@@ -63,7 +63,7 @@ final class MessageStore(
       config(Settings.flushIntervalMs),
       background
     )
-  private val ahead = new ClaimAhead(log, background)
+  private val ahead = new ClaimAhead(Seq(log, index), background)
   private val upkeep =
     new StoreUpkeep(
       directory,

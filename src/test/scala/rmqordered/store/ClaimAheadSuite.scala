@@ -20,7 +20,7 @@ class ClaimAheadSuite extends munit.FunSuite {
   test("with space claimed after each append, a full file's worth of appends claims none itself") {
     val disk = new LimitedDisk
     val log = emptyLog(disk)
-    val ahead = new ClaimAhead(log, background = false)
+    val ahead = new ClaimAhead(Seq(log), background = false)
     append(log, 0)
     ahead.appended()
     (1 to 70).foreach { i =>
@@ -35,7 +35,7 @@ class ClaimAheadSuite extends munit.FunSuite {
 
   test("a log that holds little claims little ahead") {
     val log = emptyLog(DiskFiles)
-    val ahead = new ClaimAhead(log, background = false)
+    val ahead = new ClaimAhead(Seq(log), background = false)
     append(log, 0)
     ahead.appended()
     assertEquals(log.segmentAt(0L).map(_.allocatedTo), Some(2 * CommitLog.AllocationStepBytes))
@@ -44,7 +44,7 @@ class ClaimAheadSuite extends munit.FunSuite {
   test("space that cannot be claimed ahead is the next append's failure, and nothing's before") {
     val disk = new LimitedDisk
     val log = emptyLog(disk)
-    val ahead = new ClaimAhead(log, background = false)
+    val ahead = new ClaimAhead(Seq(log), background = false)
     append(log, 0)
     disk.isFull = true
     ahead.appended()
@@ -81,7 +81,7 @@ class ClaimAheadSuite extends munit.FunSuite {
 
   test("a thread of its own claims, and whoever appends goes on") {
     val log = emptyLog(DiskFiles)
-    val ahead = new ClaimAhead(log, background = true)
+    val ahead = new ClaimAhead(Seq(log), background = true)
     try {
       append(log, 0)
       ahead.appended()
