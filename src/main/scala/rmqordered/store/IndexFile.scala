@@ -12,9 +12,13 @@ import java.util.concurrent.atomic.AtomicInteger
  * }}}
  *
  * Named by the end of the commit log when it was made, so that files are in the order of their
- * messages. Space is claimed whole before it gets that name. Thread-safety: one writer (the append
- * lock); readers may meet an entry that is being written, so what they find is a hint to be
- * checked.
+ * messages. Space is claimed whole before it gets that name. The slots are in the file once it is
+ * full; until then they are in memory, and after a crash they are made anew from the entries: each
+ * message changes one anywhere, and in mapped memory nearly every one of them would be a page
+ * fault.
+ *
+ * Thread-safety: one writer (the append lock), `flush` by the checkpoint; readers may meet an entry
+ * that is being written, so what they find is a hint to be checked.
  */
 final class IndexFile private (
     val file: Path,
@@ -28,29 +32,44 @@ final class IndexFile private (
   // Written in order but without a fence: an append adds thousands, and each would wait for the
   // memory that the one before it has touched.
   private val entries = new AtomicInteger()
+  // While the file is being filled.
+  @volatile private var slots: Option[Array[Int]] = None
+  // By the checkpoint's thread only.
   private var flushed = 0
 
   def count: Int = entries.get
 
   def isFull: Boolean = count >= shape.entries
 
+  /** Whether all that the file can hold is on disk. */
+  def isFlushed: Boolean = flushed >= shape.entries
+
   /** Says that so many entries are added about now. */
   def noteAdding(count: Int): Unit = mapping.noteWrite(count * EntryBytes)
 
   def add(hash: Int, commitLogOffset: Long): Unit = {
+    val filled = slots.getOrElse(throw new IllegalStateException(s"$file is not being filled"))
     val number = count + 1
     val at = entryAt(number)
-    val slot = slotAt(hash)
-    bytes.putInt(at, hash).putLong(at + 4, commitLogOffset).putInt(at + 12, bytes.getInt(slot))
+    val slot = slotOf(hash)
+    bytes.putInt(at, hash).putLong(at + 4, commitLogOffset).putInt(at + 12, filled(slot))
+    filled(slot) = number
+    if (number == shape.entries) writeSlots(filled)
     entries.setRelease(number)
-    val _ = bytes.putInt(slot, number)
+  }
+
+  private def writeSlots(filled: Array[Int]): Unit = {
+    mapping.noteWrite(filled.length * SlotBytes)
+    bytes.duplicate().position(0).asIntBuffer().put(filled)
+    slots = None
   }
 
   /**
    * Calls `visit` with the commit log offsets under a hash, newest first, until it returns false.
    */
   def lookUp(hash: Int)(visit: Long => Boolean): Boolean = {
-    var number = bytes.getInt(slotAt(hash))
+    // The count first: what was added before it is seen.
+    var number = if (count == 0) 0 else newestOf(slotOf(hash))
     // Chains run backwards only; a number that does not is an entry half written.
     var before = shape.entries + 1
     var goOn = true
@@ -64,10 +83,10 @@ final class IndexFile private (
     goOn
   }
 
-  /** After a crash: so many entries are good; the slots, which may be torn, are made anew. */
+  /** After a stop: so many entries are good; the slots are made anew. */
   def resume(count: Int): Unit = {
-    (0 until shape.slots).foreach(slot => bytes.putInt(slot * SlotBytes, 0))
     entries.set(0)
+    slots = Some(new Array[Int](shape.slots))
     (1 to count).foreach { number =>
       val at = entryAt(number)
       add(bytes.getInt(at), bytes.getLong(at + 4))
@@ -87,13 +106,16 @@ final class IndexFile private (
   def flush(): Unit = {
     val upTo = count
     if (upTo > flushed) {
-      mapping.force(0, shape.slots * SlotBytes)
+      if (upTo == shape.entries) mapping.force(0, shape.slots * SlotBytes)
       mapping.force(entryAt(flushed + 1), (upTo - flushed) * EntryBytes)
       flushed = upTo
     }
   }
 
-  private def slotAt(hash: Int): Int = (hash & (shape.slots - 1)) * SlotBytes
+  private def newestOf(slot: Int): Int =
+    slots.fold(bytes.getInt(slot * SlotBytes))(filled => filled(slot))
+
+  private def slotOf(hash: Int): Int = hash & (shape.slots - 1)
 
   private def entryAt(number: Int): Int = shape.slots * SlotBytes + (number - 1) * EntryBytes
 }
@@ -130,7 +152,9 @@ object IndexFile {
     val file = folder.resolve(MappedSegment.fileName(base))
     files.move(spareIn(folder), file)
     files.forceFolder(folder)
-    new IndexFile(file, base, spare, shape)
+    val made = new IndexFile(file, base, spare, shape)
+    made.resume(0)
+    made
   }
 
   /** A file that is there, or why it cannot be used. */

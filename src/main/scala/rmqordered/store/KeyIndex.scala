@@ -76,7 +76,8 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) extends 
     val pending = synchronized(unflushed)
     pending.foreach(_.flush())
     synchronized {
-      unflushed = unflushed.filterNot(table => table.isFull && pending.contains(table))
+      // Not those that are full by now: an append may have filled one since.
+      unflushed = unflushed.filterNot(_.isFlushed)
     }
   }
 

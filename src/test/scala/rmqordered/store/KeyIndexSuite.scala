@@ -1,5 +1,9 @@
 package rmqordered.store
 
+import java.nio.file.Path
+
+import scala.util.Random
+
 import rmqordered.protocol.{PropertyMarks, Slice}
 
 class KeyIndexSuite extends munit.FunSuite {
@@ -59,6 +63,28 @@ class KeyIndexSuite extends munit.FunSuite {
     fill(index, 20 until 21)
     assertEquals(find(index, 1), (0 until 21).filter(_ % 3 == 1).reverse.map(_.toLong))
     assertEquals(MappedSegment.list(DiskFiles, folder), Vector(0L, 10L, 20L))
+  }
+
+  test("a file that fills while it is flushed is flushed again before a checkpoint relies on it") {
+    val folder = Path.of("/simulated/index")
+    val disk = new SimulatedDisk(new Random(1))
+    val index = new KeyIndex(disk, folder, shape)
+    fill(index, 0 until 6)
+    var isLate = true
+    disk.onForce = () =>
+      if (isLate) {
+        isLate = false
+        fill(index, 6 until 12)
+      }
+    index.flush()
+    assert(!isLate, "nothing was forced")
+    val position = index.position
+    index.flush()
+    disk.crash()
+    val again = new KeyIndex(disk, folder, shape)
+    assertEquals(again.resume(position, 12L), None)
+    assertEquals(find(again, 0), Seq(9L, 6L, 3L, 0L))
+    assertEquals(find(again, 1), Seq(10L, 7L, 4L, 1L))
   }
 
   test("a file claimed and not used is forgotten by the next start") {
