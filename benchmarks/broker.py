@@ -175,6 +175,8 @@ def main() -> None:
                 console.print(f"round {number + 1} of {arguments.rounds}: {server.name}")
                 found = one_round(server, arguments.messages, Path(folder))
                 rounds.setdefault(server.name, []).append(found)
+                speeds = [f"{what} {speed:,.0f}" for what, speed in found.items() if SPEED in what]
+                console.print("  " + ", ".join(speeds))
     show(ready, rounds["RocketMQ 5.5.0"], rounds["embedded"])
 
 
