@@ -15,8 +15,8 @@ final class Appended(val offsets: Array[Long], val sizes: Array[Int])
  * `i32 size | i32 0xCBD43194`.
  *
  * Thread-safety: `append`, `isShort` and `retire` by one thread at a time (the store's append
- * lock); everything else by any thread. After a crash `Recovery` cuts off what is not a whole
- * append.
+ * lock), `force` likewise (the flush lock); everything else by any thread. After a crash `Recovery`
+ * cuts off what is not a whole append.
  */
 final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recovered: RecoveredLog)
     extends Growing {
@@ -25,6 +25,9 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
   @volatile private var segments: Vector[MappedSegment] = recovered.segments
   private var writePosition: Int = recovered.writePosition
   @volatile private var end: Long = recovered.end
+  // By whoever makes bytes durable: files below have names that are. None at first: a broker that
+  // was killed may not have come to it.
+  private var namedTo = 0L
 
   /** One past the last byte written. */
   def maxOffset: Long = end
@@ -103,8 +106,6 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
   private def createSegment(baseOffset: Long): MappedSegment = {
     val segment = MappedSegment.open(files, folder, baseOffset, segmentBytes, AllocationStepBytes)
     segment.ensureAllocated(Math.min(segmentBytes, AllocationStepBytes))
-    // The file's name must be as durable as the records that will be acknowledged in it.
-    files.forceFolder(folder)
     segment
   }
 
@@ -169,9 +170,15 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     gone
   }
 
-  /** Makes the bytes of a range of offsets durable. */
+  /** Makes the bytes of a range of offsets durable, by one thread at a time. */
   def force(from: Long, to: Long): Unit = {
     val current = segments
+    // A file's name must be as durable as the records in it. Not when it is made: an append would
+    // wait for whatever else the disk has to do first.
+    current.lastOption.filter(_.endOffset > namedTo).foreach { last =>
+      files.forceFolder(folder)
+      namedTo = last.endOffset
+    }
     current.drop(Math.max(MappedSegment.indexAt(current, from), 0)).foreach { segment =>
       val start = Math.max(from - segment.baseOffset, 0L)
       val stop = Math.min(to - segment.baseOffset, segment.capacity.toLong)

@@ -141,7 +141,7 @@ object IndexFile {
     mapping
   }
 
-  /** Makes the spare file the one for messages from `base` on. */
+  /** Makes the spare file the one for messages from `base` on; its name must be forced later. */
   def create(
       files: FileLayer,
       folder: Path,
@@ -151,7 +151,6 @@ object IndexFile {
   ): IndexFile = {
     val file = folder.resolve(MappedSegment.fileName(base))
     files.move(spareIn(folder), file)
-    files.forceFolder(folder)
     val made = new IndexFile(file, base, spare, shape)
     made.resume(0)
     made

@@ -16,6 +16,8 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) extends 
   private var filling: Vector[IndexFile] = Vector.empty
   // Those that may hold entries not flushed yet.
   private var unflushed: Vector[IndexFile] = Vector.empty
+  // Whether a file has a name that may not be on disk yet.
+  private var hasNewName = false
   // The next file, claimed already but without a name of its own. Made and taken under a lock.
   @volatile private var spare: Option[MappedFile] = None
   private val makingFile = new Object
@@ -40,6 +42,7 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) extends 
       tables = tables :+ made
       filling = filling :+ made
       unflushed = unflushed :+ made
+      hasNewName = true
     }
   }
 
@@ -73,7 +76,12 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) extends 
 
   /** Makes every entry durable that was added before the call. */
   def flush(): Unit = {
-    val pending = synchronized(unflushed)
+    val (pending, isNamedAnew) = synchronized {
+      val found = (unflushed, hasNewName)
+      hasNewName = false
+      found
+    }
+    if (isNamedAnew) files.forceFolder(folder)
     pending.foreach(_.flush())
     synchronized {
       // Not those that are full by now: an append may have filled one since.
