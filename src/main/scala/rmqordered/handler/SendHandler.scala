@@ -185,7 +185,9 @@ final class SendHandler(
 
   private def answer(sent: Sent)(outcome: AppendOutcome): Unit = outcome match {
     case AppendOutcome.Stored(queueOffset, commitLogOffsets) =>
-      val fields = receipt(sent, queueOffset, commitLogOffsets.iterator.map(messageId(_)))
+      val named = if (sent.request.isBrief) commitLogOffsets.take(1) else commitLogOffsets
+      val ids = MessageId.offsetMessageIds(settings.identity.storeHost, named)
+      val fields = receipt(sent, queueOffset, Iterator.single(ids))
       sent.call.answer(Response.fields(fields: _*))
     case refused: AppendOutcome.Impossible => sent.call.fail(Failures.impossible(refused))
     case AppendOutcome.Unavailable(reason) => sent.call.fail(Failures.unavailable(reason))

@@ -26,14 +26,13 @@ object BatchCodec {
     val found = Vector.newBuilder[RecordContent]
     var at = 0
     while (at < batch.length) {
-      val (record, next) = decodeOne(in, at)
-      found += record
-      at = next
+      found += decodeOne(in, at)
+      at += in.getInt(at)
     }
     found.result()
   }
 
-  private def decodeOne(in: ByteBuffer, at: Int): (RecordContent, Int) = {
+  private def decodeOne(in: ByteBuffer, at: Int): RecordContent = {
     ensure(in.limit() - at >= BodyAt, at)
     val bodyLength = in.getInt(at + BodyLengthAt)
     val afterBody = at.toLong + BodyAt + bodyLength
@@ -44,7 +43,7 @@ object BatchCodec {
     val body = new Slice(in.array(), in.arrayOffset() + at + BodyAt, bodyLength)
     val propertiesAt = in.arrayOffset() + afterBody.toInt + 2
     val properties = new Slice(in.array(), propertiesAt, propertiesLength)
-    (new RecordContent(in.getInt(at + 12), body, properties), end.toInt)
+    new RecordContent(in.getInt(at + 12), body, properties)
   }
 
   private def ensure(condition: Boolean, at: Int): Unit =

@@ -93,8 +93,21 @@ object StoredRecord {
   }
 
   def totalSize(envelope: RecordEnvelope, contents: Vector[RecordContent]): Long = {
-    var total = 0L
-    contents.foreach(content => total += size(envelope, content))
+    var (total, i) = (0L, 0)
+    while (i < contents.length) {
+      total += size(envelope, contents(i))
+      i += 1
+    }
+    total
+  }
+
+  /** The bytes of an append that fits a file. */
+  def totalSize(sizes: Array[Int]): Int = {
+    var (total, i) = (0, 0)
+    while (i < sizes.length) {
+      total += sizes(i)
+      i += 1
+    }
     total
   }
 

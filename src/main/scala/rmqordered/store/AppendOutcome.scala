@@ -40,11 +40,19 @@ object AppendOutcome {
   ): Option[Impossible] = {
     require(contents.nonEmpty, "an append without records")
     val bytes = StoredRecord.totalSize(envelope, contents)
+    val longest = longestProperties(contents)
     val limit = StoredRecord.MaxPropertiesBytes
     if (bytes > maxAppendBytes) Some(TooLarge(bytes, maxAppendBytes))
-    else
-      contents
-        .find(_.properties.length > limit)
-        .map(content => PropertiesTooLong(content.properties.length, limit))
+    else Option.when(longest > limit)(PropertiesTooLong(longest, limit))
+  }
+
+  // A loop, not a map: this runs for every message.
+  private def longestProperties(contents: Vector[RecordContent]): Int = {
+    var (longest, i) = (0, 0)
+    while (i < contents.length) {
+      longest = Math.max(longest, contents(i).properties.length)
+      i += 1
+    }
+    longest
   }
 }

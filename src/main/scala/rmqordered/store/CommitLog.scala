@@ -14,15 +14,20 @@ final class Appended(val offsets: Array[Long], val sizes: Array[Int])
  * append never spans two segments; the unused end of a segment holds a filler
  * `i32 size | i32 0xCBD43194`.
  *
- * Thread-safety: `append` and `retire` by one thread at a time (the store's append lock);
- * everything else by any thread. After a crash `Recovery` cuts off what is not a whole append.
+ * Thread-safety: `append`, `isShort` and `retire` by one thread at a time (the store's append
+ * lock), `force` likewise (the flush lock); everything else by any thread. After a crash `Recovery`
+ * cuts off what is not a whole append.
  */
-final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recovered: RecoveredLog) {
+final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recovered: RecoveredLog)
+    extends Growing {
   import CommitLog._
 
   @volatile private var segments: Vector[MappedSegment] = recovered.segments
   private var writePosition: Int = recovered.writePosition
   @volatile private var end: Long = recovered.end
+  // By whoever makes bytes durable: files below have names that are. None at first: a broker that
+  // was killed may not have come to it.
+  private var namedTo = 0L
 
   /** One past the last byte written. */
   def maxOffset: Long = end
@@ -49,7 +54,7 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
       storeTimestamp: Long
   ): Appended = {
     val sizes = StoredRecord.sizes(envelope, contents)
-    val total = sizes.sum
+    val total = StoredRecord.totalSize(sizes)
     val segment = segmentWithRoom(total + AppendSeal.Bytes)
     val start = writePosition
     segment.ensureAllocated(start + total + AppendSeal.Bytes + FillerBytes)
@@ -57,11 +62,11 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     segment.noteWrite(total)
     val target = segment.bytes.duplicate().position(start)
     var i = 0
-    contents.foreach { content =>
+    while (i < offsets.length) {
       val at = target.position()
       offsets(i) = segment.baseOffset + at
       val position = RecordPosition(firstQueueOffset + i, offsets(i), storeTimestamp)
-      StoredRecord.writeWithoutSize(target, envelope, content, position)
+      StoredRecord.writeWithoutSize(target, envelope, contents(i), position)
       target.putInt(at, sizes(i))
       i += 1
     }
@@ -69,6 +74,23 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     writePosition = start + total + AppendSeal.Bytes
     end = segment.baseOffset + writePosition
     new Appended(offsets, sizes)
+  }
+
+  override def isShort: Boolean = segments.lastOption.exists { last =>
+    last.allocatedTo < Math.min(writePosition.toLong + AllocationStepBytes, last.capacity.toLong)
+  }
+
+  /**
+   * Several steps at once, for somebody has to be woken each time, but no more than what was
+   * written so far: a broker with three messages stays small.
+   */
+  override def claimAhead(): Unit = segments.lastOption.foreach { last =>
+    // The end may still be the one before this segment was added.
+    val written = Math.max(end - last.baseOffset, 0L)
+    val ahead = Math.max(AllocationStepBytes.toLong, Math.min(end, MaxAheadBytes))
+    val target = Math.min(written + ahead, last.capacity.toLong)
+    // Step by step: an append that comes too early waits for one of them only.
+    while (last.allocatedTo < target) last.ensureAllocated(last.allocatedTo + 1)
   }
 
   private def segmentWithRoom(bytes: Int): MappedSegment =
@@ -84,8 +106,6 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
   private def createSegment(baseOffset: Long): MappedSegment = {
     val segment = MappedSegment.open(files, folder, baseOffset, segmentBytes, AllocationStepBytes)
     segment.ensureAllocated(Math.min(segmentBytes, AllocationStepBytes))
-    // The file's name must be as durable as the records that will be acknowledged in it.
-    files.forceFolder(folder)
     segment
   }
 
@@ -150,9 +170,15 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     gone
   }
 
-  /** Makes the bytes of a range of offsets durable. */
+  /** Makes the bytes of a range of offsets durable, by one thread at a time. */
   def force(from: Long, to: Long): Unit = {
     val current = segments
+    // A file's name must be as durable as the records in it. Not when it is made: an append would
+    // wait for whatever else the disk has to do first.
+    current.lastOption.filter(_.endOffset > namedTo).foreach { last =>
+      files.forceFolder(folder)
+      namedTo = last.endOffset
+    }
     current.drop(Math.max(MappedSegment.indexAt(current, from), 0)).foreach { segment =>
       val start = Math.max(from - segment.baseOffset, 0L)
       val stop = Math.min(to - segment.baseOffset, segment.capacity.toLong)
@@ -169,4 +195,7 @@ object CommitLog {
   // Disk space is claimed in steps of this size: large enough to be rare, small enough that a
   // broker with three messages does not write a whole segment.
   val AllocationStepBytes: Int = 1 << 20
+
+  // Of a log that grows fast so much is claimed before it is needed.
+  private val MaxAheadBytes: Long = 4L << 20
 }

@@ -1,6 +1,7 @@
 package rmqordered.store
 
 import java.nio.file.Path
+import java.util.concurrent.atomic.AtomicLong
 
 /**
  * The index of one queue: unit n says where the queue's message n is in the commit log.
@@ -22,7 +23,8 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
 
   @volatile private var segments: Vector[MappedSegment] = Vector.empty
   @volatile private var min: Long = 0L
-  @volatile private var next: Long = 0L
+  // Written without a fence, as a batch appends thousands of units.
+  private val appended = new AtomicLong()
   @volatile private var published: Long = 0L
   // By the checkpoint's thread only: units below are on disk, and so are the names of files.
   private var flushed: Long = 0L
@@ -35,13 +37,13 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
   def maxOffset: Long = published
 
   /** The offset the next message gets; ahead of `maxOffset` while messages wait for the disk. */
-  def nextOffset: Long = next
+  def nextOffset: Long = appended.get
 
   /** Makes a queue without messages begin at an offset. */
   def startAt(queueOffset: Long): Unit = {
     segments = Vector.empty
     min = queueOffset
-    next = queueOffset
+    appended.set(queueOffset)
     published = queueOffset
     flushed = queueOffset
   }
@@ -72,15 +74,15 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
 
   /** Claims disk space for so many units, before the commit log is touched. */
   def ensureRoom(count: Int): Unit = {
-    val endByte = (next + count) * UnitBytes
-    var covered = segments.lastOption.fold(fileOf(next))(_.endOffset)
+    val endByte = (nextOffset + count) * UnitBytes
+    var covered = segments.lastOption.fold(fileOf(nextOffset))(_.endOffset)
     // Not forced under the append lock; `flush` does it before a checkpoint relies on the file.
     if (segments.isEmpty) files.createFolder(folder, isForced = false)
     while (covered < endByte) {
       segments = segments :+ create(covered)
       covered = segments.last.endOffset
     }
-    val firstByte = next * UnitBytes
+    val firstByte = nextOffset * UnitBytes
     segments.drop(MappedSegment.indexAt(segments, firstByte)).foreach { segment =>
       segment.noteWrite(count * UnitBytes)
       segment.ensureAllocated(Math.min(endByte - segment.baseOffset, segmentBytes.toLong).toInt)
@@ -100,11 +102,12 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
     queueOffset * UnitBytes / segmentBytes * segmentBytes
 
   def append(commitLogOffset: Long, size: Int, tagsCode: Long): Unit = {
+    val next = nextOffset
     val byte = next * UnitBytes
     val segment = segments(index(segments, byte))
     val at = (byte - segment.baseOffset).toInt
     segment.bytes.putLong(at, commitLogOffset).putInt(at + 8, size).putLong(at + 12, tagsCode)
-    next += 1
+    appended.setRelease(next + 1)
   }
 
   /** Makes units below `queueOffset` visible. Late calls for lower offsets change nothing. */
@@ -156,7 +159,7 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
    * Gives up the units of messages below a commit log offset; gives the files not needed any more.
    */
   def retire(logMin: Long): Vector[MappedSegment] = {
-    var (low, high) = (min, next)
+    var (low, high) = (min, nextOffset)
     while (low < high) {
       val middle = low + (high - low) / 2
       if (commitLogOffset(middle) >= logMin) high = middle else low = middle + 1
@@ -171,7 +174,7 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
   def flush(queueOffset: Long): Unit = {
     val current = segments
     // A queue deleted and made again meanwhile is shorter than the caller thinks.
-    val upTo = Math.min(queueOffset, next)
+    val upTo = Math.min(queueOffset, nextOffset)
     if (upTo > flushed) {
       val (from, to) = (flushed * UnitBytes, upTo * UnitBytes)
       current.foreach { segment =>

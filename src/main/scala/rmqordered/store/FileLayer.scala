@@ -81,6 +81,10 @@ object DiskFiles extends FileLayer {
   private val PageBytes = 4096L
   // Linux maps the neighbours of a page that is read.
   private val ReadAroundBytes = 64L * 1024
+  // Outside the heap: Java would copy an array there first, and keep a buffer of that size for each
+  // thread that ever did so. In large pieces: the kernel then makes large pages of them.
+  private lazy val zeroes = ByteBuffer.allocateDirect(ZeroedBytes).asReadOnlyBuffer()
+  private val ZeroedBytes = 1024 * 1024
   private lazy val pages = new PageBudget(MappedBytes, PageBudget.giveBackToKernel)
 
   override def map(file: Path, capacity: Int): MappedFile = {
@@ -104,8 +108,11 @@ object DiskFiles extends FileLayer {
   override def zero(file: Path, from: Int, until: Int): Unit = {
     val channel = FileChannel.open(file, WRITE)
     try {
-      val zeroes = ByteBuffer.allocate(until - from)
-      while (zeroes.hasRemaining) channel.write(zeroes, (until - zeroes.remaining()).toLong)
+      var at = from
+      while (at < until) {
+        val piece = zeroes.duplicate().limit(Math.min(zeroes.capacity(), until - at))
+        at += channel.write(piece, at.toLong)
+      }
     } finally channel.close()
   }
 

@@ -1,6 +1,7 @@
 package rmqordered.store
 
 import java.nio.file.Path
+import java.util.concurrent.atomic.AtomicInteger
 
 /**
  * One file of the key index: a hash table whose entries are only ever added.
@@ -11,8 +12,13 @@ import java.nio.file.Path
  * }}}
  *
  * Named by the end of the commit log when it was made, so that files are in the order of their
- * messages. Space is claimed whole at the start. Thread-safety: one writer (the append lock);
- * readers may meet an entry that is being written, so what they find is a hint to be checked.
+ * messages. Space is claimed whole before it gets that name. The slots are in the file once it is
+ * full; until then they are in memory, and after a crash they are made anew from the entries: each
+ * message changes one anywhere, and in mapped memory nearly every one of them would be a page
+ * fault.
+ *
+ * Thread-safety: one writer (the append lock), `flush` by the checkpoint; readers may meet an entry
+ * that is being written, so what they find is a hint to be checked.
  */
 final class IndexFile private (
     val file: Path,
@@ -23,29 +29,47 @@ final class IndexFile private (
   import IndexFile._
 
   private val bytes = mapping.bytes
-  @volatile private var entries = 0
+  // Written in order but without a fence: an append adds thousands, and each would wait for the
+  // memory that the one before it has touched.
+  private val entries = new AtomicInteger()
+  // While the file is being filled.
+  @volatile private var slots: Option[Array[Int]] = None
+  // By the checkpoint's thread only.
   private var flushed = 0
 
-  def count: Int = entries
+  def count: Int = entries.get
 
-  def isFull: Boolean = entries >= shape.entries
+  def isFull: Boolean = count >= shape.entries
+
+  /** Whether all that the file can hold is on disk. */
+  def isFlushed: Boolean = flushed >= shape.entries
 
   /** Says that so many entries are added about now. */
   def noteAdding(count: Int): Unit = mapping.noteWrite(count * EntryBytes)
 
   def add(hash: Int, commitLogOffset: Long): Unit = {
-    val at = entryAt(entries + 1)
-    val slot = slotAt(hash)
-    bytes.putInt(at, hash).putLong(at + 4, commitLogOffset).putInt(at + 12, bytes.getInt(slot))
-    entries += 1
-    val _ = bytes.putInt(slot, entries)
+    val filled = slots.getOrElse(throw new IllegalStateException(s"$file is not being filled"))
+    val number = count + 1
+    val at = entryAt(number)
+    val slot = slotOf(hash)
+    bytes.putInt(at, hash).putLong(at + 4, commitLogOffset).putInt(at + 12, filled(slot))
+    filled(slot) = number
+    if (number == shape.entries) writeSlots(filled)
+    entries.setRelease(number)
+  }
+
+  private def writeSlots(filled: Array[Int]): Unit = {
+    mapping.noteWrite(filled.length * SlotBytes)
+    bytes.duplicate().position(0).asIntBuffer().put(filled)
+    slots = None
   }
 
   /**
    * Calls `visit` with the commit log offsets under a hash, newest first, until it returns false.
    */
   def lookUp(hash: Int)(visit: Long => Boolean): Boolean = {
-    var number = bytes.getInt(slotAt(hash))
+    // The count first: what was added before it is seen.
+    var number = if (count == 0) 0 else newestOf(slotOf(hash))
     // Chains run backwards only; a number that does not is an entry half written.
     var before = shape.entries + 1
     var goOn = true
@@ -59,10 +83,10 @@ final class IndexFile private (
     goOn
   }
 
-  /** After a crash: so many entries are good; the slots, which may be torn, are made anew. */
+  /** After a stop: so many entries are good; the slots are made anew. */
   def resume(count: Int): Unit = {
-    (0 until shape.slots).foreach(slot => bytes.putInt(slot * SlotBytes, 0))
-    entries = 0
+    entries.set(0)
+    slots = Some(new Array[Int](shape.slots))
     (1 to count).foreach { number =>
       val at = entryAt(number)
       add(bytes.getInt(at), bytes.getLong(at + 4))
@@ -72,7 +96,7 @@ final class IndexFile private (
 
   /** An earlier file: all its entries were flushed before the checkpoint. */
   def resumeFull(): Unit = {
-    entries = shape.entries
+    entries.set(shape.entries)
     flushed = shape.entries
   }
 
@@ -80,15 +104,18 @@ final class IndexFile private (
   def offsetOf(number: Int): Long = bytes.getLong(entryAt(number) + 4)
 
   def flush(): Unit = {
-    val upTo = entries
+    val upTo = count
     if (upTo > flushed) {
-      mapping.force(0, shape.slots * SlotBytes)
+      if (upTo == shape.entries) mapping.force(0, shape.slots * SlotBytes)
       mapping.force(entryAt(flushed + 1), (upTo - flushed) * EntryBytes)
       flushed = upTo
     }
   }
 
-  private def slotAt(hash: Int): Int = (hash & (shape.slots - 1)) * SlotBytes
+  private def newestOf(slot: Int): Int =
+    slots.fold(bytes.getInt(slot * SlotBytes))(filled => filled(slot))
+
+  private def slotOf(hash: Int): Int = hash & (shape.slots - 1)
 
   private def entryAt(number: Int): Int = shape.slots * SlotBytes + (number - 1) * EntryBytes
 }
@@ -102,12 +129,30 @@ object IndexFile {
   val SlotBytes = 4
   val EntryBytes = 16
 
-  def create(files: FileLayer, folder: Path, base: Long, shape: IndexShape): IndexFile = {
-    val file = folder.resolve(MappedSegment.fileName(base))
+  /** Where a file is made before it is known which messages it will hold. */
+  def spareIn(folder: Path): Path = folder.resolve("spare")
+
+  /** Makes a spare file and claims its disk space. */
+  def claim(files: FileLayer, folder: Path, shape: IndexShape): MappedFile = {
+    val file = spareIn(folder)
     files.delete(file)
-    val made = new IndexFile(file, base, files.map(file, shape.bytes), shape)
+    val mapping = files.map(file, shape.bytes)
     files.zero(file, 0, shape.bytes)
-    files.forceFolder(folder)
+    mapping
+  }
+
+  /** Makes the spare file the one for messages from `base` on; its name must be forced later. */
+  def create(
+      files: FileLayer,
+      folder: Path,
+      base: Long,
+      shape: IndexShape,
+      spare: MappedFile
+  ): IndexFile = {
+    val file = folder.resolve(MappedSegment.fileName(base))
+    files.move(spareIn(folder), file)
+    val made = new IndexFile(file, base, spare, shape)
+    made.resume(0)
     made
   }
 

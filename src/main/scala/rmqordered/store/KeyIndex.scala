@@ -10,28 +10,48 @@ import java.nio.file.Path
  * entries below the checkpoint are there and the others are added again from the log. Memory: none
  * but the page cache.
  */
-final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) {
+final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) extends Growing {
   @volatile private var tables: Vector[IndexFile] = Vector.empty
   // Those with room, in order: one, or more within an append that fills several.
   private var filling: Vector[IndexFile] = Vector.empty
   // Those that may hold entries not flushed yet.
   private var unflushed: Vector[IndexFile] = Vector.empty
+  // Whether a file has a name that may not be on disk yet.
+  private var hasNewName = false
+  // The next file, claimed already but without a name of its own. Made and taken under a lock.
+  @volatile private var spare: Option[MappedFile] = None
+  private val makingFile = new Object
 
   /** Claims disk space for so many entries of messages from `logEnd` on. */
   def ensureRoom(count: Int, logEnd: Long): Unit = {
     var room = filling.iterator.map(table => shape.entries - table.count).sum
     if (tables.isEmpty) files.createFolder(folder)
     while (room < count) {
-      val base = tables.lastOption.fold(logEnd)(last => Math.max(logEnd, last.base + 1))
-      val made = IndexFile.create(files, folder, base, shape)
-      synchronized {
-        tables = tables :+ made
-        filling = filling :+ made
-        unflushed = unflushed :+ made
-      }
+      addFile(logEnd)
       room += shape.entries
     }
     filling.lastOption.foreach(_.noteAdding(Math.min(count, shape.entries)))
+  }
+
+  private def addFile(logEnd: Long): Unit = makingFile.synchronized {
+    val base = tables.lastOption.fold(logEnd)(last => Math.max(logEnd, last.base + 1))
+    val claimed = spare.getOrElse(IndexFile.claim(files, folder, shape))
+    spare = None
+    val made = IndexFile.create(files, folder, base, shape, claimed)
+    synchronized {
+      tables = tables :+ made
+      filling = filling :+ made
+      unflushed = unflushed :+ made
+      hasNewName = true
+    }
+  }
+
+  /** A file is claimed whole, which takes a while: the next one when half of this one is used. */
+  override def isShort: Boolean =
+    spare.isEmpty && tables.lastOption.exists(_.count > shape.entries / 2)
+
+  override def claimAhead(): Unit = makingFile.synchronized {
+    if (isShort) spare = Some(IndexFile.claim(files, folder, shape))
   }
 
   def add(hashes: Array[Int], commitLogOffset: Long): Unit = {
@@ -56,10 +76,16 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) {
 
   /** Makes every entry durable that was added before the call. */
   def flush(): Unit = {
-    val pending = synchronized(unflushed)
+    val (pending, isNamedAnew) = synchronized {
+      val found = (unflushed, hasNewName)
+      hasNewName = false
+      found
+    }
+    if (isNamedAnew) files.forceFolder(folder)
     pending.foreach(_.flush())
     synchronized {
-      unflushed = unflushed.filterNot(table => table.isFull && pending.contains(table))
+      // Not those that are full by now: an append may have filled one since.
+      unflushed = unflushed.filterNot(_.isFlushed)
     }
   }
 
@@ -70,6 +96,7 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) {
    *   why that is not possible
    */
   def resume(position: Option[IndexPosition], logOffset: Long): Option[String] = {
+    files.delete(IndexFile.spareIn(folder))
     val bases = MappedSegment.list(files, folder)
     val last = position.fold(-1L)(_.file)
     bases.filter(_ > last).foreach(base =>

@@ -13,8 +13,8 @@ import java.nio.file.Path
  * What lies beyond the last write is zero.
  *
  * Thread-safety: one writer, guarded by its owner; any number of readers of what the writer has
- * published. The mapping is never taken away under a reader: it goes with the last reference, also
- * when retention has deleted the file by then.
+ * published, and of threads that claim space. The mapping is never taken away under a reader: it
+ * goes with the last reference, also when retention has deleted the file by then.
  */
 final class MappedSegment private (
     files: FileLayer,
@@ -23,7 +23,7 @@ final class MappedSegment private (
     mapping: MappedFile,
     stepBytes: Int
 ) {
-  private var allocated = 0
+  @volatile private var allocated = 0
 
   /** The mapped bytes; callers use absolute access or duplicate it first. */
   val bytes: ByteBuffer = mapping.bytes
@@ -36,13 +36,20 @@ final class MappedSegment private (
   /** Declares what is below `position` as written already, after reopening. */
   def resumeAt(position: Int): Unit = allocated = position
 
-  /** Claims disk space up to `end`; throws IOException when there is none. */
-  def ensureAllocated(end: Int): Unit =
+  /** Up to where disk space is claimed. */
+  def allocatedTo: Int = allocated
+
+  /**
+   * Claims disk space up to `end`; throws IOException when there is none. Any thread: the lock
+   * keeps one's zeroes off what another has claimed and written meanwhile.
+   */
+  def ensureAllocated(end: Int): Unit = if (end > allocated) synchronized {
     if (end > allocated) {
       val target = Math.min(capacity.toLong, roundUp(end)).toInt
       files.zero(file, allocated, target)
       allocated = target
     }
+  }
 
   private def roundUp(end: Int): Long = (end.toLong + stepBytes - 1) / stepBytes * stepBytes
 

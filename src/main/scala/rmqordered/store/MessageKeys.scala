@@ -32,8 +32,8 @@ object MessageKeys {
     val seed = Arrays.hashCode(envelope.topicBytes)
     val found = new Array[Array[Int]](contents.length)
     var i = 0
-    contents.foreach { content =>
-      found(i) = hashes(seed, content.marks)
+    while (i < found.length) {
+      found(i) = hashes(seed, contents(i).marks)
       i += 1
     }
     found
@@ -43,6 +43,8 @@ object MessageKeys {
     if (marks.keys.isEmpty && marks.uniqueKey.isEmpty) Array.emptyIntArray
     // As most messages are: no words to be cut.
     else if (marks.keys.isEmpty) Array(hash(seed, marks.uniqueKey))
+    else if (!marks.uniqueKey.isEmpty && isOneWord(marks.keys))
+      Array(hash(seed, marks.keys), hash(seed, marks.uniqueKey))
     else {
       val words = wordsOf(marks.keys)
       val all = if (marks.uniqueKey.isEmpty) words else words :+ marks.uniqueKey
@@ -51,8 +53,11 @@ object MessageKeys {
 
   /** How many hashes there are. */
   def count(hashes: Array[Array[Int]]): Int = {
-    var total = 0
-    hashes.foreach(found => total += found.length)
+    var (total, i) = (0, 0)
+    while (i < hashes.length) {
+      total += hashes(i).length
+      i += 1
+    }
     total
   }
 
@@ -78,6 +83,9 @@ object MessageKeys {
     // Spread the high bits: slots are chosen by the low ones.
     hash ^ (hash >>> 16)
   }
+
+  private def isOneWord(keys: Slice): Boolean =
+    ByteSearch.indexOf(keys.bytes, Space, keys.offset, keys.end) == keys.end
 
   private def wordsOf(keys: Slice): Vector[Slice] = {
     val found = Vector.newBuilder[Slice]

@@ -63,6 +63,7 @@ final class MessageStore(
       config(Settings.flushIntervalMs),
       background
     )
+  private val ahead = new ClaimAhead(Seq(log, index), background)
   private val upkeep =
     new StoreUpkeep(
       directory,
@@ -225,9 +226,10 @@ final class MessageStore(
     lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
     val first = queue.nextOffset
     val appended = log.append(envelope, contents, first, lastStoreTimestamp)
+    ahead.appended()
     var i = 0
-    contents.foreach { content =>
-      queue.append(appended.offsets(i), appended.sizes(i), content.tagsCode)
+    while (i < contents.length) {
+      queue.append(appended.offsets(i), appended.sizes(i), contents(i).tagsCode)
       if (isIndexed) index.add(hashes(i), appended.offsets(i))
       i += 1
     }
@@ -325,6 +327,7 @@ final class MessageStore(
     // An append that got past the check still holds the lock; it is flushed below.
     appendLock.synchronized(())
     groupCommit.close()
+    ahead.close()
     try upkeep.close()
     catch {
       case error: IOException =>

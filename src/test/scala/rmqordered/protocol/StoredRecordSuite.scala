@@ -112,4 +112,17 @@ class StoredRecordSuite extends munit.FunSuite {
       "0A00000200002A9F0000000000001000"
     )
   }
+
+  test("the ids of a batch are the ids of its messages with commas between them") {
+    val random = new Random(5L)
+    Seq("10.0.0.2:10911", "[2001:db8::1]:9876").map(host).foreach { stored =>
+      Seq(1, 2, 100).foreach { count =>
+        val offsets = Array.fill(count)(random.nextLong() & Long.MaxValue)
+        assertEquals(
+          MessageId.offsetMessageIds(stored, offsets),
+          offsets.map(MessageId.offsetMessageId(stored, _)).mkString(",")
+        )
+      }
+    }
+  }
 }

@@ -1,5 +1,9 @@
 package rmqordered.store
 
+import java.nio.file.Path
+
+import scala.util.Random
+
 import rmqordered.protocol.{PropertyMarks, Slice}
 
 class KeyIndexSuite extends munit.FunSuite {
@@ -33,6 +37,63 @@ class KeyIndexSuite extends munit.FunSuite {
     assertEquals(find(index, 1, limit = 2), Seq(34L, 31L))
     assertEquals(find(index, 99), Nil)
     assertEquals(MappedSegment.list(DiskFiles, folder).length, 4)
+  }
+
+  test(
+    "the next file is claimed when half of one is used, and a full disk is noticed before that"
+  ) {
+    val folder = StoreFixture.temporaryFolder().resolve("index")
+    val disk = new LimitedDisk
+    val index = new KeyIndex(disk, folder, shape)
+    val ahead = new ClaimAhead(Seq(index), background = false)
+    fill(index, 0 until 5)
+    assert(!index.isShort)
+    fill(index, 5 until 6)
+    disk.isFull = true
+    ahead.appended()
+    assert(index.isShort)
+    disk.isFull = false
+    ahead.appended()
+    assert(!index.isShort)
+    // Into the second file, which needs no more space, up to the third, which does.
+    disk.isFull = true
+    fill(index, 6 until 20)
+    intercept[java.io.IOException](fill(index, 20 until 21))
+    disk.isFull = false
+    fill(index, 20 until 21)
+    assertEquals(find(index, 1), (0 until 21).filter(_ % 3 == 1).reverse.map(_.toLong))
+    assertEquals(MappedSegment.list(DiskFiles, folder), Vector(0L, 10L, 20L))
+  }
+
+  test("a file that fills while it is flushed is flushed again before a checkpoint relies on it") {
+    val folder = Path.of("/simulated/index")
+    val disk = new SimulatedDisk(new Random(1))
+    val index = new KeyIndex(disk, folder, shape)
+    fill(index, 0 until 6)
+    var isLate = true
+    disk.onForce = () =>
+      if (isLate) {
+        isLate = false
+        fill(index, 6 until 12)
+      }
+    index.flush()
+    assert(!isLate, "nothing was forced")
+    val position = index.position
+    index.flush()
+    disk.crash()
+    val again = new KeyIndex(disk, folder, shape)
+    assertEquals(again.resume(position, 12L), None)
+    assertEquals(find(again, 0), Seq(9L, 6L, 3L, 0L))
+    assertEquals(find(again, 1), Seq(10L, 7L, 4L, 1L))
+  }
+
+  test("a file claimed and not used is forgotten by the next start") {
+    val (index, folder) = made()
+    fill(index, 0 until 6)
+    index.claimAhead()
+    assertEquals(DiskFiles.list(folder).toSet, Set("spare", MappedSegment.fileName(0L)))
+    assertEquals(new KeyIndex(DiskFiles, folder, shape).resume(index.position, 6L), None)
+    assertEquals(DiskFiles.list(folder), Seq(MappedSegment.fileName(0L)))
   }
 
   test("one append may need several files") {

@@ -1,10 +1,15 @@
 package rmqordered.store
 
 import java.nio.ByteBuffer
-import java.nio.file.{Files, StandardOpenOption}
+import java.nio.file.{Files, Path, StandardOpenOption}
 
+import scala.util.Random
+
+import rmqordered.config.BrokerConfig
+import rmqordered.model.QueueKey
 import rmqordered.protocol.StoredRecord
 import rmqordered.store.StoreFixture._
+import rmqordered.util.ManualClock
 
 /** What is on disk after a crash, made by hand: torn ends, stale bytes, damage. */
 class RecoverySuite extends munit.FunSuite {
@@ -208,5 +213,31 @@ class RecoverySuite extends munit.FunSuite {
 
   private def overwriteFile(file: java.nio.file.Path, bytes: Array[Byte]): Unit = {
     val _ = Files.write(file, bytes, StandardOpenOption.WRITE)
+  }
+
+  test(
+    "what is acknowledged after a kill survives a power failure, in a file made before the kill"
+  ) {
+    val random = new Random(3L)
+    (0 until 20).foreach { turn =>
+      val disk = new SimulatedDisk(random)
+      def open(mode: String): MessageStore = {
+        val directory = DataDirectory.open(Path.of("/simulated"), disk)
+        val topics = new TopicTable(directory.table("topics"), Nil)
+        topics.put(topic)
+        val config = BrokerConfig.of(small + ("flushDiskType" -> mode))
+        val clock = new ManualClock()
+        new MessageStore(directory, config, topics, clock, (_, _) => (), background = false)
+      }
+      open("ASYNC_FLUSH").append(envelope("orders", 0), Vector(content("a")))(_ => ())
+      // The first one was killed: nothing of it was flushed, and nothing is lost yet.
+      val second = open("SYNC_FLUSH")
+      var outcome: Option[AppendOutcome] = None
+      second.append(envelope("orders", 0), Vector(content("b")))(found => outcome = Some(found))
+      second.flush()
+      assert(outcome.exists(_.isInstanceOf[AppendOutcome.Stored]), s"$outcome")
+      disk.crash()
+      assertEquals(open("SYNC_FLUSH").maxOffset(QueueKey("orders", 0)), 2L, s"turn $turn")
+    }
   }
 }
