@@ -7,7 +7,8 @@ turns; starting the job is part of the time. The cost of idempotence is the midd
 ratios, of time and of processor time (Spark, its workers and the broker together). Everything runs
 on one machine that the brokers share; both flush asynchronously.
 
-    python benchmarks/sink.py [--rows N] [--java N] [--pairs N] [--broker NAME] [--check]
+    python benchmarks/sink.py [--rows N] [--java N] [--pairs N] [--broker NAME]
+        [--body BYTES] [--check]
 
 ``--check`` makes it an error when the idempotent sink is not at least twenty times as fast as Java,
 or when idempotence costs 15 % or more.
@@ -128,6 +129,7 @@ def main() -> int:
     parser.add_argument("--java", type=int, default=10_000)
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--broker", choices=BROKERS, action="append")
+    parser.add_argument("--body", type=int, choices=BODIES, action="append")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     table = Table(title="Spark's sink, rows per second (the middle of the rounds)")
@@ -138,7 +140,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home:
         for name in arguments.broker or BROKERS:
             with BROKERS[name]() as server:
-                for body_bytes in BODIES:
+                for body_bytes in arguments.body or BODIES:
                     found.append(measure(server, spark, body_bytes, arguments, Path(home)))
                     console.print("  ".join(found[-1].row))
                     table.add_row(*found[-1].row)

@@ -1,5 +1,6 @@
 """Stamped sends: a repeat adds nothing. Apache RocketMQ knows no stamps and stores everything."""
 
+import struct
 from collections.abc import Iterable
 
 import pytest
@@ -9,9 +10,14 @@ from tests.support.brokers import Broker
 
 from rmq_ordered.client import Client, QueueReader, ReadPlan
 from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueRange
-from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode, ResponseCode
+from rmq_ordered.protocol.codes import (
+    FEATURE_IDEMPOTENT_SEND,
+    FEATURE_STAMPED_REQUEST,
+    RequestCode,
+    ResponseCode,
+)
 from rmq_ordered.protocol.message import encode_batch
-from rmq_ordered.protocol.sends import send_batch_request
+from rmq_ordered.protocol.sends import send_batch_request, send_stamped_request
 from rmq_ordered.protocol.stamps import STAMP_PROPERTY, SendStamp, format_stamp
 
 SINK = "contract"
@@ -115,4 +121,57 @@ def test_the_broker_can_be_asked_what_landed(broker: Broker, queue: MessageQueue
 
 
 def test_the_route_says_that_sends_are_idempotent(broker: Broker, queue: MessageQueue) -> None:
-    assert FEATURE_IDEMPOTENT_SEND.encode() in frames.route(broker.name_server, queue.topic).body
+    route = frames.route(broker.name_server, queue.topic).body
+    assert FEATURE_IDEMPOTENT_SEND.encode() in route
+    assert FEATURE_STAMPED_REQUEST.encode() in route
+
+
+def send_once(
+    broker: Broker,
+    queue: MessageQueue,
+    batch: int,
+    sequences: range,
+    *,
+    digests: int | None = None,
+    shift: int = 0,
+) -> frames.Reply:
+    """The same with one stamp for all messages."""
+    bodies = [OutgoingMessage(f"{batch}/{number}".encode(), {}) for number in sequences]
+    count = len(bodies) if digests is None else digests
+    numbers = [digest(batch, sequences.start + n) + shift for n in range(count)]
+    request = send_stamped_request(
+        queue,
+        encode_batch(bodies) + struct.pack(f">{count}Q", *numbers),
+        f"{SINK}/{batch}/0/{sequences.start}",
+        count,
+        producer_group="contract",
+        born_ms=1,
+    )
+    return frames.ask(broker.broker_address, request.code, request.ext_fields or {}, request.body)
+
+
+def test_one_stamp_stands_for_all_messages_of_a_request(
+    broker: Broker, client: Client, queue: MessageQueue
+) -> None:
+    first, again = (send_once(broker, queue, 1, range(3)) for _ in range(2))
+    assert (first.code, first.fields["duplicate"]) == (0, "false")
+    assert (again.code, again.fields["duplicate"], again.fields["landed"]) == (0, "true", "3")
+    more = send_once(broker, queue, 1, range(1, 5))
+    assert (more.code, more.fields["duplicate"], more.fields["landed"]) == (0, "partial", "2")
+    assert int(more.fields["lastDigest"], 16) == digest(1, 4)
+    assert send(broker, queue, [stamped(1, 4), stamped(1, 5)]).fields["landed"] == "1"
+    assert landed(client, queue) == [f"1/{number}" for number in range(6)]
+
+
+def test_a_request_whose_stamp_does_not_fit_adds_nothing(
+    broker: Broker, client: Client, queue: MessageQueue
+) -> None:
+    send_once(broker, queue, 2, range(3))
+    refused = {
+        send_once(broker, queue, 2, range(3, 5), digests=1).code: ResponseCode.MESSAGE_ILLEGAL,
+        send_once(broker, queue, 2, range(2, 5), shift=1).code: ResponseCode.REPLAY_DIVERGED,
+        send_once(broker, queue, 2, range(4, 5)).code: ResponseCode.SEQUENCE_GAP,
+        send_once(broker, queue, 1, range(1)).code: ResponseCode.STALE_BATCH,
+    }
+    assert list(refused) == list(refused.values())
+    assert landed(client, queue) == ["2/0", "2/1", "2/2"]

@@ -16,14 +16,15 @@ from rmq_ordered.client import (
     ReadPlan,
     SendSettings,
 )
-from rmq_ordered.client.readback import StreamTrace, end_of_queue, read_back
+from rmq_ordered.client.readback import end_of_queue, read_back
+from rmq_ordered.client.requests import StreamRequests
 from rmq_ordered.errors import BatchSuperseded, ConnectionLost, ReplayDiverged
 from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueRange, SendStream
 from rmq_ordered.net.transport import STALL_TIMEOUT_MS, Transport, connect_tcp
-from rmq_ordered.protocol.codes import RequestCode
+from rmq_ordered.ordering.stream import Recovery
+from rmq_ordered.protocol.codes import FEATURE_STAMPED_REQUEST, RequestCode
 from rmq_ordered.protocol.command import decode_command
 from rmq_ordered.protocol.frame import FrameDecoder
-from rmq_ordered.protocol.stamps import stamp_pattern
 
 STREAM = SendStream("contract", 5, 2)
 SENDS = {RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2}
@@ -174,7 +175,10 @@ def test_a_queue_can_be_read_back_for_the_last_row_of_a_stream(client: Client, t
         writer.write(rows(70).filter(pa.array([n % 7 == 0 for n in range(70)])))
         writer.finish()
     producer.send_all({queue: [OutgoingMessage(b"after")]})
-    found = read_back(client, queue, 0, StreamTrace.of_stamps(stamp_pattern(STREAM)))
+    is_told = FEATURE_STAMPED_REQUEST in client.routes.features(topic)
+    recovery = Recovery.BROKER if is_told else Recovery.READ_BACK
+    trace = StreamRequests.of(queue, STREAM, recovery, is_stamped=True).trace
+    found = read_back(client, queue, 0, trace)
     assert found is not None
     assert (found.last.batch, found.last.sequence, found.last.queue_offset) == (5, 9, 10)
     assert found.first_offset == 1

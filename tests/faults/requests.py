@@ -118,12 +118,14 @@ def valid_requests() -> list[Request]:
     group = {"consumerGroup": GROUPS[0]}
     batch = _record(b"one", b"TAGS\x01t\x02") + _record(b"two")
     stamped = _record(b"one", b"RMQO_STAMP\x01s/1/0/0/0123456789abcdef\x02")
+    once = batch + bytes(16)
     unfenced = {name: value for name, value in _PULL.items() if name != "leaseEpoch"}
     plain = [
         (10, _LONG_SEND, b"body"), (310, _SEND, b"body"), (320, _SEND, batch), (11, _PULL, b""),
         (361, unfenced, b""), (11, _SQL, b""), (361, {**_SQL, "queueOffset": "0"}, b""),
         (200050, _SQL_POP, b""), (200054, _SQL_POP, b""),
-        (320, _SEND, stamped), (14, _MEMBER, b""), (15, {**_MEMBER, "commitOffset": "1"}, b""),
+        (320, _SEND, stamped), (320, {**_SEND, "stamp": "s/2/0/0", "digests": "2"}, once),
+        (14, _MEMBER, b""), (15, {**_MEMBER, "commitOffset": "1"}, b""),
         (17, _NEW_TOPIC, b""), (21, {}, b""), (28, {}, b""),
         (29, {**_QUEUE, "timestamp": "1"}, b""),
         (30, _QUEUE, b""), (31, _QUEUE, b""), (32, _QUEUE, b""), (34, {}, _json(_HEARTBEAT)),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rmq_ordered.client import SendSettings
 from rmq_ordered.client.ledger import SinkLedger, WriteAttempt
 from rmq_ordered.model import QueueReceipt, SendStream
-from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND
+from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, FEATURE_STAMPED_REQUEST
 from rmq_ordered.testing import ClusterDouble
 
 TASKS, ROWS, BATCHES = 3, 6, 4
@@ -107,7 +107,9 @@ def landed(cluster: ClusterDouble) -> Iterator[str]:
 def test_every_row_lands_once_and_in_order_whatever_crashes(
     crashes: list[Crash], recognises: bool
 ) -> None:
-    features = frozenset({FEATURE_IDEMPOTENT_SEND}) if recognises else frozenset()
+    features = (
+        frozenset({FEATURE_IDEMPOTENT_SEND, FEATURE_STAMPED_REQUEST}) if recognises else frozenset()
+    )
     cluster = ClusterDouble(features=features)
     cluster.brokers[0].add_topic("invoices", 3)
     spark = Spark(cluster)

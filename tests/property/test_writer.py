@@ -17,13 +17,13 @@ from tests.property.faults import SEND_FAULTS, SENDS, LateAppend, arm
 from rmq_ordered.client import OnDivergence, OrderedProducer, OrderedWriter, SendSettings
 from rmq_ordered.errors import ReplayDiverged, RmqOrderedError
 from rmq_ordered.model import MessageQueue, OutgoingMessage, SendStream
-from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode
+from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, FEATURE_STAMPED_REQUEST, RequestCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.testing import ClusterDouble, ScriptedTransport
 from rmq_ordered.testing.faults import Serve
 
 SEARCH = settings(max_examples=60, deadline=None)
-EMBEDDED = frozenset({FEATURE_IDEMPOTENT_SEND})
+EMBEDDED = frozenset({FEATURE_IDEMPOTENT_SEND, FEATURE_STAMPED_REQUEST})
 FEATURES = st.sampled_from([frozenset(), EMBEDDED])
 FAULT_LISTS = st.lists(SEND_FAULTS, max_size=10)
 ROWS = st.lists(st.integers(0, 3), max_size=30) | st.just([1] * 12)
@@ -285,7 +285,7 @@ def test_with_resend_a_diverged_replay_is_written_once_as_a_whole(
 
 def test_the_crash_is_what_it_says() -> None:
     with opened(EMBEDDED) as (cluster, producer), producer.writer(STREAM) as writer:
-        cluster.network.arm(CrashOnArrival(is_served=True), RequestCode.SEND_MESSAGE_V2)
+        cluster.network.arm(CrashOnArrival(is_served=True), RequestCode.SEND_BATCH_MESSAGE)
         writer.write(table([1]))
         with pytest.raises(Crash):
             writer.finish()

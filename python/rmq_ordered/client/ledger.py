@@ -32,7 +32,7 @@ from rmq_ordered.errors import (
 )
 from rmq_ordered.model import MessageQueue, OnLayoutChange, QueueReceipt, SendStream
 from rmq_ordered.net.system import fresh_client_id
-from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, ResponseCode
+from rmq_ordered.protocol.codes import FEATURE_STAMPED_REQUEST, ResponseCode
 
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("rmq_ordered.client")
@@ -126,7 +126,7 @@ class SinkLedger:
 
     def needs_floors(self, topic: str) -> bool:
         """Whether the topic's brokers cannot tell a repeated send from a new one."""
-        return FEATURE_IDEMPOTENT_SEND not in self._client.routes.features(topic)
+        return FEATURE_STAMPED_REQUEST not in self._client.routes.features(topic)
 
     def commit(self, run: str | None, batch: int, receipts: Iterable[QueueReceipt]) -> None:
         """A batch is written: the next read-back begins where it began, not before.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +17,24 @@ import pyarrow.compute as pc
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.reader import QueueReader, ReadPlan
 from rmq_ordered.columnar import DecodeOptions
+from rmq_ordered.columnar.records import STAMPED_DIGEST_DIGITS, STAMPED_SEQUENCE_DIGITS
 from rmq_ordered.errors import AccessDenied, BrokerBusy, OffsetOutOfRange
-from rmq_ordered.model import LandedStamp, MessageQueue, QueueRange
+from rmq_ordered.model import LandedStamp, MessageQueue, QueueRange, SendStream
 from rmq_ordered.protocol.answers import accepted
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.groups import max_offset_request
-from rmq_ordered.protocol.properties import PROPERTY_UNIQ_KEY
 from rmq_ordered.protocol.runtime import LogProgress, parse_log_progress, runtime_request
-from rmq_ordered.protocol.stamps import STAMP_PROPERTY
+from rmq_ordered.protocol.stamps import STAMP_PROPERTY, stamp_pattern
+
+if TYPE_CHECKING:
+    from rmq_ordered.columnar.slices import Integers
 
 # RocketMQ builds its consume queues a moment after the append; more than this is a broken broker.
 _DISPATCH_MS: Final = 30_000
 _DISPATCH_PAUSE_MS: Final = 50
 # Who may not ask the broker how far it is waits this long: as a rule it is far less behind.
 _UNTOLD_MS: Final = 1_000
+_LOOKED_AT: Final = frozenset({"key", "message_id"})
 
 _LOG: Final = logging.getLogger("rmq_ordered.client")
 
@@ -39,26 +43,33 @@ _LOG: Final = logging.getLogger("rmq_ordered.client")
 class StreamTrace:
     """How the messages of one stream are recognised.
 
+    By the first digits of their UNIQ_KEY, which nobody else's messages have. Messages of the same
+    sink and partition in other batches have others; of these a stamp tells, in the first message of
+    each request at least.
+
     Attributes:
-        property_name: the property that tells.
-        pattern: a regular expression with the groups ``batch``, ``sequence`` and ``digest``; a
-            group that is missing counts as 0.
-        is_hexadecimal: whether the sequence is written with hexadecimal digits.
+        batch: which batch has this UNIQ_KEY.
+        unique_keys: a regular expression with the group ``sequence`` and perhaps ``digest``, both
+            in hexadecimal digits, always equally many; a digest that is missing counts as 0.
+        stamps: a regular expression with the groups ``batch``, ``sequence`` and ``digest``; None
+            where there are no stamps.
     """
 
-    property_name: str
-    pattern: str
-    is_hexadecimal: bool = False
+    batch: int
+    unique_keys: str
+    stamps: str | None = None
 
     @classmethod
-    def of_stamps(cls, pattern: str) -> StreamTrace:
-        """By the stamp."""
-        return cls(STAMP_PROPERTY, pattern)
+    def of_stamped(cls, stream: SendStream, unique_prefix: str) -> StreamTrace:
+        """Of a stream whose records carry digests."""
+        sequence = f"(?P<sequence>[0-9A-F]{{{STAMPED_SEQUENCE_DIGITS}}})"
+        digest = f"(?P<digest>[0-9A-F]{{{STAMPED_DIGEST_DIGITS}}})"
+        return cls(stream.batch, f"^{unique_prefix}{sequence}{digest}$", stamp_pattern(stream))
 
     @classmethod
-    def of_unique_keys(cls, prefix: str) -> StreamTrace:
-        """By the first digits of the UNIQ_KEY, which nobody else's messages have."""
-        return cls(PROPERTY_UNIQ_KEY, f"^{prefix}(?P<sequence>[0-9A-F]{{12}})$", True)
+    def of_unique_keys(cls, stream: SendStream, unique_prefix: str) -> StreamTrace:
+        """Of messages that have nothing but their UNIQ_KEY."""
+        return cls(stream.batch, f"^{unique_prefix}(?P<sequence>[0-9A-F]{{12}})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +144,50 @@ def read_back(
     if floor == end:
         return None
     features = client.routes.features(queue.topic)
-    reader = QueueReader(client, DecodeOptions(key_from=trace.property_name, verify_crc=False))
+    options = DecodeOptions(key_from=STAMP_PROPERTY, verify_crc=False, columns=_LOOKED_AT)
+    reader = QueueReader(client, options)
     found: TraceFound | None = None
     for rows in reader.read(ReadPlan(QueueRange(queue, floor, end), features=features)):
-        found = _later(found, _last_of(rows, trace))
+        found = _later(_later(found, _stamped_last(rows, trace)), _last(rows, trace))
     return found
 
 
-def _last_of(rows: pa.RecordBatch, trace: StreamTrace) -> TraceFound | None:
-    matches = pc.extract_regex(rows.column("key"), trace.pattern)
-    is_match = matches.is_valid()
-    hits = matches.filter(is_match)
+def _last(rows: pa.RecordBatch, trace: StreamTrace) -> TraceFound | None:
+    """The last row that is known by its unique key."""
+    hits, offsets = _matches(rows, "message_id", trace.unique_keys)
     if not len(hits):
         return None
-    offsets = rows.column("offset").filter(is_match).to_numpy()
-    sequences = _numbers(hits, "sequence", is_hexadecimal=trace.is_hexadecimal)
-    batches = _numbers(hits, "batch")
-    # Not simply the last one: a request that came late may lie behind rows sent after it.
+    sequences = hits.field("sequence")
+    # Texts of one length are in the order of their numbers. Not simply the last one: a request that
+    # came late may lie behind rows sent after it.
+    sequence = pc.max(sequences).as_py()
+    at = sequences.index(sequence).as_py()
+    digest = hits.field("digest")[at].as_py() if hits.type.get_field_index("digest") >= 0 else "0"
+    last = LandedStamp(trace.batch, int(sequence, 16), int(digest, 16), int(offsets[at]))
+    return TraceFound(last, int(offsets.min()))
+
+
+def _stamped_last(rows: pa.RecordBatch, trace: StreamTrace) -> TraceFound | None:
+    """The last row, of whatever batch, that is known by its stamp."""
+    if trace.stamps is None:
+        return None
+    hits, offsets = _matches(rows, "key", trace.stamps)
+    if not len(hits):
+        return None
+    batches, sequences = (
+        hits.field(name).cast(pa.int64()).to_numpy() for name in ("batch", "sequence")
+    )
     at = int(np.lexsort((sequences, batches))[-1])
-    digest = hits.field("digest")[at].as_py() if _has(hits, "digest") else "0"
-    last = LandedStamp(int(batches[at]), int(sequences[at]), int(digest, 16), int(offsets[at]))
-    first = int(offsets[batches == batches[at]].min())
-    return TraceFound(last, first)
+    digest = int(hits.field("digest")[at].as_py(), 16)
+    last = LandedStamp(int(batches[at]), int(sequences[at]), digest, int(offsets[at]))
+    return TraceFound(last, int(offsets[batches == batches[at]].min()))
+
+
+def _matches(rows: pa.RecordBatch, column: str, pattern: str) -> tuple[pa.StructArray, Integers]:
+    """The groups of each row that matches, and the row's offset."""
+    groups = pc.extract_regex(rows.column(column), pattern)
+    is_match = groups.is_valid()
+    return groups.filter(is_match), rows.column("offset").filter(is_match).to_numpy()
 
 
 def _later(before: TraceFound | None, found: TraceFound | None) -> TraceFound | None:
@@ -162,21 +195,5 @@ def _later(before: TraceFound | None, found: TraceFound | None) -> TraceFound | 
         return before or found
     if found.last.batch == before.last.batch:
         last = max(before.last, found.last, key=lambda stamp: stamp.sequence)
-        return TraceFound(last, before.first_offset)
+        return TraceFound(last, min(before.first_offset, found.first_offset))
     return max(before, found, key=lambda trace: trace.last.batch)
-
-
-def _has(hits: pa.StructArray, name: str) -> bool:
-    return bool(hits.type.get_field_index(name) >= 0)
-
-
-def _numbers(
-    hits: pa.StructArray, name: str, *, is_hexadecimal: bool = False
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    if not _has(hits, name):
-        return np.zeros(len(hits), np.int64)
-    texts = hits.field(name)
-    if is_hexadecimal:
-        return np.array([int(text, 16) for text in texts.to_pylist()], np.int64)
-    numbers: np.ndarray[tuple[int], np.dtype[np.int64]] = texts.cast(pa.int64()).to_numpy()
-    return numbers

@@ -16,9 +16,10 @@ from typing import Final
 
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.pieces import LaneTally, Piece
-from rmq_ordered.client.readback import StreamTrace, TraceFound, floor_of, read_back
+from rmq_ordered.client.readback import TraceFound, floor_of, read_back
+from rmq_ordered.client.requests import StreamRequests
 from rmq_ordered.client.send_settings import SendSettings
-from rmq_ordered.columnar.records import RecordIdentity, encode_records
+from rmq_ordered.columnar.records import RecordIdentity
 from rmq_ordered.errors import (
     BrokerBusy,
     BrokerError,
@@ -40,17 +41,10 @@ from rmq_ordered.ordering.stream import Diverged, ReadBack, Recovery, Send, Skip
 from rmq_ordered.protocol.answers import refusal, understood
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
-from rmq_ordered.protocol.sends import (
-    STORED_CODES,
-    is_put_off,
-    parse_receipt,
-    send_batch_request,
-    send_record_request,
-)
-from rmq_ordered.protocol.stamps import parse_landed, stamp_pattern, stamp_prefix
+from rmq_ordered.protocol.sends import STORED_CODES, is_put_off, parse_receipt
+from rmq_ordered.protocol.stamps import parse_landed
 
 _LOG: Final = logging.getLogger("rmq_ordered.client")
-_PRODUCER_GROUP: Final = "rmq-ordered"
 _LOST_CODES: Final = frozenset({ResponseCode.STREAM_UNKNOWN, ResponseCode.SEQUENCE_GAP})
 _ELSEWHERE_CODES: Final = frozenset(
     {ResponseCode.INVALID_PARAMETER, ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST}
@@ -66,7 +60,7 @@ class Lane:
         stream: whose rows.
         recovery: how unknown outcomes are resolved.
         settings: how to send.
-        is_stamped: whether messages carry the stream's stamps.
+        is_stamped: whether the stream's stamps are sent along.
         floor: where rows of earlier attempts begin, if there may be any.
         before: a lane of the same queue that was given up and has to be settled first.
     """
@@ -110,9 +104,9 @@ class Lane:
 
     def _begin(self, stream: SendStream) -> None:
         self._stream = stream
-        prefix = stamp_prefix(stream) if self._is_stamped else None
-        name = f"{stream.sink}/{stream.batch}/{stream.partition}"
-        self._identity = RecordIdentity.of(name, self.queue, prefix)
+        self._requests = StreamRequests.of(
+            self.queue, stream, self._recovery, is_stamped=self._is_stamped
+        )
         is_known = self._first_floor is None
         self._state = StampedStream(self.queue, stream, self._recovery, is_known=is_known)
         self._floor = self._first_floor
@@ -141,9 +135,9 @@ class Lane:
         return None if self._sequencer.is_done else self._sequencer.not_before_ms
 
     @property
-    def identity_bytes(self) -> int:
-        """How much each record is longer than its row."""
-        return self._identity.most_bytes
+    def identity(self) -> RecordIdentity:
+        """What records carry beside their rows."""
+        return self._requests.identity
 
     def add(self, piece: Piece) -> None:
         """Rows to send after all others."""
@@ -265,28 +259,10 @@ class Lane:
         key = piece.rows.first_key
         named = "" if key is None else f", the first with key {key!r:.200}"
         what = f"a send of {len(piece.rows)} messages to {self.queue}{named}"
-        request = self._request(piece)
+        request = self._requests.request(piece, self._client.clock.wall_ms())
         self._sending = piece
         self._pending = self._client.broker.start(
             self.queue, request, what, self._client.request_timeout_ms
-        )
-
-    def _request(self, piece: Piece) -> RemotingCommand:
-        sys_flag = piece.sys_flag
-        body = encode_records(piece.rows, self._identity, piece.first, piece.digests, sys_flag)
-        if sys_flag and len(body) > piece.nbytes + self.identity_bytes * len(piece.rows):
-            # What cannot be made smaller goes as it is: it may just fit the broker's limit.
-            sys_flag = 0
-            body = encode_records(piece.rows, self._identity, piece.first, piece.digests)
-        # RocketMQ 5.5 takes an empty body in a batch, but not by itself (a null at its broker).
-        is_single = len(piece.rows) == 1 and piece.rows.body_bytes[0] > 0
-        build = send_record_request if is_single else send_batch_request
-        return build(
-            self.queue,
-            body,
-            producer_group=_PRODUCER_GROUP,
-            born_ms=self._client.clock.wall_ms(),
-            sys_flag=sys_flag,
         )
 
     def _skip(self, piece: Piece) -> None:
@@ -454,12 +430,7 @@ class Lane:
 
     def _read_back(self) -> None:
         floor = self._floor if self._floor is not None else 0
-        pattern = (
-            StreamTrace.of_stamps(stamp_pattern(self._stream))
-            if self._is_stamped
-            else StreamTrace.of_unique_keys(self._identity.unique_prefix)
-        )
-        found = read_back(self._client, self.queue, floor, pattern)
+        found = read_back(self._client, self.queue, floor, self._requests.trace)
         _LOG.info("read back queue=%s from=%s found=%s", self.queue, floor, found)
         self._open = None
         self._state.learned(None if found is None else found.last)

@@ -17,13 +17,13 @@ from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.client.sending import Lane
 from rmq_ordered.columnar.digest import running_digests
 from rmq_ordered.columnar.outgoing import OutgoingRows, column, rows_from_columns
-from rmq_ordered.columnar.records import RECORD_HEAD_BYTES
+from rmq_ordered.columnar.records import RECORD_HEAD_BYTES, UNIQUE_KEY_BYTES
 from rmq_ordered.columnar.routing import consistent_indexes, group_rows, hash_indexes
 from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import MessageQueue, QueueReceipt, Selector, SendStream
 from rmq_ordered.ordering.batching import cut_batches
 from rmq_ordered.ordering.stream import Recovery
-from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND
+from rmq_ordered.protocol.codes import FEATURE_STAMPED_REQUEST
 from rmq_ordered.protocol.compression import COMPRESSION_FLAGS
 
 if TYPE_CHECKING:
@@ -125,9 +125,10 @@ class OrderedWriter:
         if self._is_stamped:
             digests = running_digests(rows.hashes(), first, self._digests[queue])
             self._digests[queue] = int(digests[-1]) if len(rows) else self._digests[queue]
-        sizes = rows.content_bytes + (RECORD_HEAD_BYTES + lane.identity_bytes)
-        limits = self._settings.batch_bytes, self._settings.batch_rows
-        for start, end in cut_batches(sizes, *limits):
+            digests = lane.identity.told(digests)
+        sizes = rows.content_bytes + (RECORD_HEAD_BYTES + UNIQUE_KEY_BYTES)
+        most_bytes = self._settings.batch_bytes - lane.identity.stamp_bytes
+        for start, end in cut_batches(sizes, most_bytes, self._settings.batch_rows):
             part = rows.slice(start, end)
             part_digests = None if digests is None else digests[start:end]
             lane.add(Piece(part, first + start, part_digests, self._sys_flag(part)))
@@ -260,7 +261,7 @@ class OrderedWriter:
     def _how_to_recover(self, topic: str) -> Recovery:
         if self._recovery is None:
             features = self._client.routes.features(topic)
-            if self._is_stamped and FEATURE_IDEMPOTENT_SEND in features:
+            if self._is_stamped and FEATURE_STAMPED_REQUEST in features:
                 self._recovery = Recovery.BROKER
             elif self._settings.idempotent:
                 self._recovery = Recovery.READ_BACK

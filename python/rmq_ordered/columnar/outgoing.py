@@ -26,8 +26,9 @@ from rmq_ordered.protocol.stamps import STAMP_PROPERTY
 if TYPE_CHECKING:
     from rmq_ordered.columnar.slices import Flags, Integers
 
-# UNIQ_KEY and the longest stamp (sink of 64, three numbers of 18, digest of 16 characters).
-_IDENTITY_BYTES: Final = 42 + 11 + 64 + 3 * 19 + 17 + 1
+# UNIQ_KEY, and the longest stamp as brokers store it (sink of 64, three numbers of
+# 18, digest of 16, count of 10 characters).
+_IDENTITY_BYTES: Final = 42 + 11 + 64 + 3 * 19 + 17 + 11 + 1
 # Room for what a broker adds to a single message: region, trace flag, cluster name, WAIT.
 _BROKER_BYTES: Final = 512
 _MOST_PROPERTIES_BYTES: Final = MAX_PROPERTIES_BYTES - _IDENTITY_BYTES - _BROKER_BYTES

@@ -112,3 +112,4 @@ class Permission(IntFlag):
 FEATURE_LEASE_EPOCH: Final = "leaseEpoch"
 FEATURE_WIDE_PULL: Final = "widePull"
 FEATURE_IDEMPOTENT_SEND: Final = "idempotentSend"
+FEATURE_STAMPED_REQUEST: Final = "stampedRequest"

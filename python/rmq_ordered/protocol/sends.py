@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from rmq_ordered.model import MessageQueue, QueueReceipt
@@ -76,6 +77,36 @@ def send_batch_request(
     fields = _header(queue, _WAIT, producer_group, born_ms)
     fields |= {"f": str(sys_flag), "h": "0", "m": "true", "briefReceipt": "true"}
     return RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, ext_fields=fields, body=batch)
+
+
+def send_stamped_request(
+    queue: MessageQueue,
+    body: bytes,
+    stamp: str,
+    count: int,
+    *,
+    producer_group: str,
+    born_ms: int,
+    sys_flag: int = 0,
+) -> RemotingCommand:
+    """SEND_BATCH_MESSAGE with one stamp for all records.
+
+    For brokers that announce ``stampedRequest`` only: others would store the digests as a record.
+
+    Args:
+        queue: where to.
+        body: an encoded batch, then the digest of each record.
+        stamp: ``sink/batch/partition/sequence``; the sequence is that of the first record.
+        count: how many records there are.
+        producer_group: who sends.
+        born_ms: when.
+        sys_flag: of every record.
+    """
+    request = send_batch_request(
+        queue, body, producer_group=producer_group, born_ms=born_ms, sys_flag=sys_flag
+    )
+    fields = {**(request.ext_fields or {}), "stamp": stamp, "digests": str(count)}
+    return replace(request, ext_fields=fields)
 
 
 def is_put_off(response: RemotingCommand) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 
 from rmq_ordered.clock import Clock
+from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.model import LockAnswer, MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.bodies import encode_json, objects, queue_from_json, queue_to_json
 from rmq_ordered.protocol.codes import (
@@ -24,8 +25,8 @@ from rmq_ordered.protocol.codes import (
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.properties import decode_properties
 from rmq_ordered.testing.locks import LOCK_LIFETIME_MS, LockTable
-from rmq_ordered.testing.storage import StoredQueue, split_batch
-from rmq_ordered.testing.streams import StreamTable, landed_fields
+from rmq_ordered.testing.storage import StoredQueue
+from rmq_ordered.testing.streams import Batch, StreamTable, landed_fields
 
 _OK = RemotingCommand(ResponseCode.SUCCESS)
 
@@ -35,7 +36,7 @@ class BrokerDouble:
 
     Attributes:
         features: what the broker announces; with ``leaseEpoch`` it fences pulls and commits, with
-            ``idempotentSend`` it recognises stamped sends.
+            ``idempotentSend`` and ``stampedRequest`` it recognises stamped sends.
         pull_caps: how many messages each successive pull may return.
         is_matching: which queue offsets pass the broker's filter.
         filter_scan: how many offsets a pull looks at while it has not enough that match.
@@ -147,14 +148,16 @@ class BrokerDouble:
 
     def _send(self, request: RemotingCommand) -> RemotingCommand:
         properties = decode_properties(request.ext("i").encode())
-        return self._store(
-            request, [OutgoingMessage(request.body, properties, request.ext_int("h"))]
-        )
+        message = OutgoingMessage(request.body, properties, request.ext_int("h"))
+        return self._store(request, Batch([message]))
 
     def _send_batch(self, request: RemotingCommand) -> RemotingCommand:
-        return self._store(request, split_batch(request.body))
+        try:
+            return self._store(request, Batch.of(request))
+        except RemoteProtocolError as error:
+            return RemotingCommand(ResponseCode.MESSAGE_ILLEGAL, remark=str(error))
 
-    def _store(self, request: RemotingCommand, batch: list[OutgoingMessage]) -> RemotingCommand:
+    def _store(self, request: RemotingCommand, batch: Batch) -> RemotingCommand:
         stored = self._target(request)
         if stored.queue.queue_id >= self.topics.get(stored.queue.topic, 0):
             return RemotingCommand(ResponseCode.INVALID_PARAMETER, remark="no such queue")
@@ -164,12 +167,12 @@ class BrokerDouble:
             return stamped
         first, sys_flag = stored.maximum, request.ext_int("f")
         landed = stamped.landed if stamped is not None else 0
-        for message in batch[landed:]:
+        for message in batch.after(landed):
             stored.append(message, self.clock.wall_ms(), sys_flag)
         if stamped is None:
-            return _sent(stored, first, len(batch))
+            return _sent(stored, first, len(batch.messages))
         # Like the real one, it does not remember where everything lies.
-        sent = _sent(stored, -1 if landed else first, len(batch))
+        sent = _sent(stored, -1 if landed else first, len(batch.messages))
         fields = self.streams.landed(stamped, stored.maximum - 1)
         return RemotingCommand(sent.code, ext_fields={**(sent.ext_fields or {}), **fields})
 

@@ -11,7 +11,12 @@ from rmq_ordered.client import Client, OnLayoutChange, SendSettings
 from rmq_ordered.client.ledger import SinkLedger, WriteAttempt
 from rmq_ordered.errors import BatchSuperseded, BrokerError, QueueLayoutChanged, TopicNotFound
 from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
-from rmq_ordered.protocol.codes import FEATURE_IDEMPOTENT_SEND, RequestCode, ResponseCode
+from rmq_ordered.protocol.codes import (
+    FEATURE_IDEMPOTENT_SEND,
+    FEATURE_STAMPED_REQUEST,
+    RequestCode,
+    ResponseCode,
+)
 from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
 
 SETTINGS = SendSettings(send_timeout_ms=2_000)
@@ -246,7 +251,7 @@ def test_a_topic_that_never_was_there_is_told_at_once(
 
 
 def test_a_broker_that_recognises_repeats_needs_no_floors() -> None:
-    cluster = ClusterDouble(features=frozenset({FEATURE_IDEMPOTENT_SEND}))
+    cluster = ClusterDouble(features=frozenset({FEATURE_IDEMPOTENT_SEND, FEATURE_STAMPED_REQUEST}))
     cluster.brokers[0].add_topic("invoices", 2)
     with cluster.client() as client:
         ledger = SinkLedger(client, "query-1")
@@ -298,7 +303,9 @@ def test_queues_of_other_topics_have_floors_of_their_own(
         (ResponseCode.MESSAGE_ILLEGAL, "the message is illegal", 1),
     ],
 )
-@pytest.mark.parametrize("features", [frozenset(), frozenset({FEATURE_IDEMPOTENT_SEND})])
+@pytest.mark.parametrize(
+    "features", [frozenset(), frozenset({FEATURE_IDEMPOTENT_SEND, FEATURE_STAMPED_REQUEST})]
+)
 def test_a_task_that_was_refused_half_way_names_a_key_and_adds_only_the_rest_when_tried_again(
     features: frozenset[str], code: int, remark: str, times: int
 ) -> None:

@@ -9,11 +9,12 @@ from rmq_ordered.client.readback import StreamTrace, end_of_queue, floor_of, rea
 from rmq_ordered.errors import BrokerBusy, OffsetOutOfRange, RemoteProtocolError
 from rmq_ordered.model import LandedStamp, MessageQueue, OutgoingMessage, SendStream
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
-from rmq_ordered.protocol.stamps import SendStamp, format_stamp, stamp_pattern
+from rmq_ordered.protocol.stamps import SendStamp, format_stamp
 from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
 
 STREAM = SendStream("my.sink", 4, 2)
-TRACE = StreamTrace.of_stamps(stamp_pattern(STREAM))
+PREFIX = "0123456789AB"
+TRACE = StreamTrace.of_stamped(STREAM, PREFIX)
 
 
 @pytest.fixture
@@ -44,12 +45,40 @@ def stamp(
     return {"RMQO_STAMP": format_stamp(made)}
 
 
+def row(sequence: int, prefix: str = PREFIX) -> dict[str, str]:
+    return {"UNIQ_KEY": f"{prefix}{sequence:010X}{1_000 + sequence:010X}"}
+
+
 def test_an_empty_queue_and_one_without_the_stream_hold_nothing(
     client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:
     assert read_back(client, queue, 0, TRACE) is None
     append(broker, queue, {}, stamp(5, sink="my-sink"), stamp(6, partition=1), {"RMQO_STAMP": "?"})
+    append(broker, queue, row(7, "F" * 12), {"UNIQ_KEY": PREFIX}, {"UNIQ_KEY": PREFIX + "0" * 21})
     assert read_back(client, queue, 0, TRACE) is None
+
+
+def test_the_rows_after_a_stamp_are_known_by_their_unique_keys(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    append(broker, queue, {}, stamp(0) | row(0), row(1), row(2), row(9, "F" * 12))
+    found = read_back(client, queue, 0, TRACE)
+    assert found is not None
+    assert found.last == LandedStamp(4, 2, 1_002, 3)
+    assert found.first_offset == 1
+    after = read_back(client, queue, 2, TRACE)
+    assert after is not None, "a floor may lie behind the stamp"
+    assert (after.last, after.first_offset) == (found.last, 2)
+
+
+def test_what_is_left_of_a_later_batch_is_known_by_its_stamp(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    append(broker, queue, stamp(0) | row(0), row(1), stamp(0, batch=5) | row(0, "F" * 12))
+    append(broker, queue, row(1, "F" * 12), row(2))
+    found = read_back(client, queue, 0, TRACE)
+    assert found is not None
+    assert found.last == LandedStamp(5, 0, 1_000, 2)
 
 
 def test_the_last_row_of_the_stream_is_found_among_others(
@@ -72,7 +101,7 @@ def test_nothing_below_the_floor_is_looked_at(
 def test_a_late_repeat_behind_later_rows_is_not_the_last(
     client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:
-    append(broker, queue, *(stamp(n) for n in (0, 1, 2, 3, 1)))
+    append(broker, queue, *(row(n) for n in (0, 1, 2, 3, 1)))
     found = read_back(client, queue, 0, TRACE)
     assert found is not None
     assert (found.last.sequence, found.last.queue_offset) == (3, 3)
@@ -83,7 +112,7 @@ def test_many_batches_of_rows_are_put_together(
 ) -> None:
     monkeypatch.setattr("rmq_ordered.client.reader._CHUNK_OFFSETS", 2)
     broker.pull_caps = repeat(1)
-    append(broker, queue, stamp(7, batch=3), {}, *(stamp(n) for n in range(5)), {}, {}, stamp(2))
+    append(broker, queue, stamp(7, batch=3), {}, *(row(n) for n in range(5)), {}, {}, row(2))
     found = read_back(client, queue, 0, TRACE)
     assert found is not None
     assert found.last == LandedStamp(4, 4, 1_004, 6)
@@ -96,9 +125,9 @@ def test_messages_without_stamps_are_known_by_their_unique_keys(
     prefix = "0123456789ABCDEF0123"
     keys = [prefix + f"{number:012X}" for number in (9, 10, 11)]
     append(broker, queue, *({"UNIQ_KEY": key} for key in keys), {"UNIQ_KEY": "F" * 32})
-    found = read_back(client, queue, 0, StreamTrace.of_unique_keys(prefix))
+    found = read_back(client, queue, 0, StreamTrace.of_unique_keys(STREAM, prefix))
     assert found is not None
-    assert found.last == LandedStamp(0, 11, 0, 2)
+    assert found.last == LandedStamp(4, 11, 0, 2)
 
 
 @pytest.mark.parametrize("floor", [0, 9])

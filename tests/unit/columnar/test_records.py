@@ -5,7 +5,14 @@ import pytest
 
 from rmq_ordered.columnar.digest import running_digests
 from rmq_ordered.columnar.outgoing import OutgoingRows, rows_from_messages
-from rmq_ordered.columnar.records import RECORD_HEAD_BYTES, RecordIdentity, encode_records
+from rmq_ordered.columnar.records import (
+    RECORD_HEAD_BYTES,
+    UNIQUE_KEY_BYTES,
+    RecordIdentity,
+    digest_bytes,
+    encode_records,
+)
+from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.compression import LZ4_FLAGS, ZLIB_FLAGS, ZSTD_FLAGS, expand_body
 from rmq_ordered.protocol.message import encode_batch
@@ -25,20 +32,39 @@ def rows() -> OutgoingRows:
 
 def test_a_stamped_batch_is_what_the_plain_encoder_writes() -> None:
     identity = RecordIdentity.of("sink/1/2", QUEUE, "sink/1/2/")
-    digests = running_digests(rows().hashes(), 9, 5)
-    expected = [
-        OutgoingMessage(
-            message.body,
-            {
-                **message.properties,
-                "UNIQ_KEY": f"{identity.unique_prefix}{9 + number:012X}",
-                "RMQO_STAMP": f"sink/1/2/{9 + number}/{int(digests[number]):016x}",
-            },
-            message.flag,
-        )
-        for number, message in enumerate(MESSAGES)
-    ]
+    digests = identity.told(running_digests(rows().hashes(), 9, 5))
+    expected = []
+    for number, message in enumerate(MESSAGES):
+        stamp = {"RMQO_STAMP": f"sink/1/2/9/{int(digests[0]):016x}"} if number == 0 else {}
+        unique = f"{identity.unique_prefix}{9 + number:010X}{int(digests[number]):010X}"
+        properties = {**message.properties, **stamp, "UNIQ_KEY": unique}
+        expected.append(OutgoingMessage(message.body, properties, message.flag))
+        assert len(unique) == 32
     assert encode_records(rows(), identity, 9, digests) == encode_batch(expected)
+
+
+def test_of_a_digest_as_much_is_told_as_a_unique_key_holds() -> None:
+    digests = np.array([2**64 - 1, 2**40, 7], np.uint64)
+    stamped, plain = (RecordIdentity.of("x", QUEUE, prefix) for prefix in ("x/0/0/", None))
+    assert stamped.told(digests).tolist() == [2**40 - 1, 0, 7]
+    assert plain.told(digests).tolist() == digests.tolist()
+
+
+def test_more_rows_than_a_unique_key_can_number_are_refused() -> None:
+    identity = RecordIdentity.of("x", QUEUE, "x/0/0/")
+    digests = np.zeros(3, np.uint64)
+    assert split_batch(encode_records(rows(), identity, 16**10 - 3, digests))
+    with pytest.raises(LocalProtocolError, match="write several batches"):
+        encode_records(rows(), identity, 16**10 - 2, digests)
+
+
+def test_digests_stand_behind_a_batch_in_eight_bytes_each() -> None:
+    identity = RecordIdentity.of("x", QUEUE, None)
+    digests = np.array([1, 2**64 - 1, 256], np.uint64)
+    behind = digest_bytes(digests)
+    assert behind == bytes(7) + b"\x01" + b"\xff" * 8 + bytes(6) + b"\x01\x00"
+    alone = encode_records(rows(), identity, 0, digests)
+    assert encode_records(rows(), identity, 0, digests, behind=behind) == alone + behind
 
 
 def test_without_a_stamp_there_is_only_the_unique_key() -> None:
@@ -61,9 +87,10 @@ def test_an_identity_depends_on_stream_and_queue_only() -> None:
 def test_the_bound_of_what_an_identity_adds_is_never_too_small(prefix: str | None) -> None:
     identity = RecordIdentity.of("x", QUEUE, prefix)
     digests = np.zeros(3, np.uint64)
-    encoded = encode_records(rows(), identity, 999_999_999_999_999_990, digests)
+    encoded = encode_records(rows(), identity, 16**10 - 3, digests)
     content = int(rows().content_bytes.sum())
-    assert len(encoded) <= content + 3 * (RECORD_HEAD_BYTES + identity.most_bytes)
+    records = content + 3 * (RECORD_HEAD_BYTES + UNIQUE_KEY_BYTES)
+    assert records <= len(encoded) <= records + identity.stamp_bytes
 
 
 @pytest.mark.parametrize("sys_flag", [ZLIB_FLAGS, LZ4_FLAGS, ZSTD_FLAGS])

@@ -14,6 +14,7 @@ from rmq_ordered.protocol.sends import (
     send_batch_request,
     send_record_request,
     send_request,
+    send_stamped_request,
 )
 
 QUEUE = MessageQueue("OT", "b-a", 2)
@@ -56,6 +57,16 @@ def test_the_header_of_a_batch_has_wait_and_nothing_else() -> None:
     assert request.ext("i") == "WAIT\x01true\x02"
     assert (request.ext("m"), request.ext("f"), request.ext("h")) == ("true", "0", "0")
     assert request.ext("briefReceipt") == "true"
+
+
+def test_a_stamped_batch_has_its_stamp_in_the_header() -> None:
+    batch = send_batch_request(QUEUE, b"both", producer_group="PG1", born_ms=1, sys_flag=769)
+    request = send_stamped_request(
+        QUEUE, b"both", "s/1/2/3", 4, producer_group="PG1", born_ms=1, sys_flag=769
+    )
+    assert (request.code, request.body) == (RequestCode.SEND_BATCH_MESSAGE, b"both")
+    stamp = {"stamp": "s/1/2/3", "digests": "4"}
+    assert request.ext_fields == {**(batch.ext_fields or {}), **stamp}
 
 
 def test_a_property_that_would_inject_others_is_refused() -> None:

@@ -2,7 +2,7 @@ package rmqordered.dedup
 
 import java.lang.{Long => JLong}
 
-import rmqordered.protocol.{DecodedRecord, MessageProperties}
+import rmqordered.protocol.MessageProperties
 
 /**
  * The stamp of one message: who sends it, and which one it is.
@@ -49,12 +49,6 @@ object SendStamp {
     case _ => Left(malformed(text))
   }
 
-  /** The stamp that a stored message carries, if any. */
-  def of(record: DecodedRecord): Option[SendStamp] = {
-    val stamp = record.content.marks.stamp
-    if (stamp.isEmpty) None else parse(stamp.text).toOption
-  }
-
   def digestText(digest: Long): String = {
     val hex = JLong.toHexString(digest)
     "0" * (DigestLength - hex.length) + hex
@@ -68,7 +62,7 @@ object SendStamp {
     }
 
   /** One spelling per number, so that one stream has one name. */
-  private def number(text: String): Option[Long] = {
+  private[dedup] def number(text: String): Option[Long] = {
     val isPlain = text.nonEmpty && text.length <= MaxDigits && text.forall(isDigit)
     Option.when(isPlain && (text.length == 1 || text.head != '0'))(text.toLong)
   }

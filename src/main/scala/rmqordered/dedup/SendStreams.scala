@@ -111,10 +111,9 @@ final class SendStreams(file: SmallFile, capacity: Int) {
   /** Recovery: a record of the log, in order. */
   def observe(record: DecodedRecord): Unit =
     if (record.position.commitLogOffset >= validToOffset && counts(record.envelope.topic))
-      SendStamp.of(record).foreach { stamp =>
+      RunStamp.of(record).foreach { run =>
         val queue = QueueKey(record.envelope.topic, record.envelope.queueId)
-        val key = StreamKey(queue, stamp.sink, stamp.partition)
-        remember(key, stamp, record.position.queueOffset, record.position.commitLogOffset)
+        remember(queue, run, record.position.queueOffset, record.position.commitLogOffset)
       }
 
   /** Recovery and retention: forgets streams whose last message is not there any more. */
@@ -132,7 +131,7 @@ final class SendStreams(file: SmallFile, capacity: Int) {
    * Says what to do with a request. Changes nothing.
    *
    * @param stampAt
-   *   the stamp of the message at an offset of the queue
+   *   the stamp of the message at an offset of the queue, if it carries one
    */
   def judge(queue: QueueKey, request: StampedRequest)(
       stampAt: Long => Option[SendStamp]
@@ -194,35 +193,25 @@ final class SendStreams(file: SmallFile, capacity: Int) {
       firstQueueOffset: Long,
       commitLogOffsets: Array[Long]
   ): LastStamp = {
-    val key = StreamKey(queue, request.sink, request.partition)
-    val sequence = request.firstSequence + skipped
-    def stamp(at: Long) =
-      SendStamp(request.sink, request.batch, request.partition, at, request.digestOf(at))
-    // The first one decides whether a run goes on; the rest follows it by construction.
-    val first = remember(key, stamp(sequence), firstQueueOffset, commitLogOffsets(0))
-    val count = commitLogOffsets.length
-    val last = first.copy(
-      sequence = request.lastSequence,
-      digest = request.digests.last,
-      queueOffset = firstQueueOffset + count - 1,
-      commitLogOffset = commitLogOffsets(count - 1)
-    )
-    streams.put(key, last)
-    last
+    val lastQueueOffset = firstQueueOffset + commitLogOffsets.length - 1
+    remember(queue, request.run(skipped), lastQueueOffset, commitLogOffsets.last)
   }
 
+  /** Messages of a stream landed together; the places are those of the last one. */
   private def remember(
-      key: StreamKey,
-      stamp: SendStamp,
+      queue: QueueKey,
+      run: RunStamp,
       queueOffset: Long,
       commitLogOffset: Long
   ): LastStamp = {
+    val stamp = run.last
+    val key = StreamKey(queue, stamp.sink, stamp.partition)
     val runStart = last(key)
       .filter { before =>
-        before.batch == stamp.batch && before.sequence + 1 == stamp.sequence &&
-        before.queueOffset + 1 == queueOffset
+        before.batch == stamp.batch && before.sequence + 1 == run.firstSequence &&
+        before.queueOffset + run.count == queueOffset
       }
-      .fold(stamp.sequence)(_.runStart)
+      .fold(run.firstSequence)(_.runStart)
     val now =
       LastStamp(stamp.batch, stamp.sequence, stamp.digest, queueOffset, commitLogOffset, runStart)
     streams.put(key, now)

@@ -21,6 +21,6 @@ final case class BrokerIdentity(
 
 /** What this broker can do that Apache RocketMQ cannot; announced in route and lock answers. */
 object Features {
-  val announced: Seq[String] = Seq("leaseEpoch", "widePull", "idempotentSend")
+  val announced: Seq[String] = Seq("leaseEpoch", "widePull", "idempotentSend", "stampedRequest")
   val FieldName = "rmqOrderedFeatures"
 }

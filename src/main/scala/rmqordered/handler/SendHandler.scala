@@ -12,7 +12,8 @@ import rmqordered.protocol.{
   MessageId,
   MessageProperties,
   RecordContent,
-  RecordEnvelope
+  RecordEnvelope,
+  Slice
 }
 import rmqordered.schedule.{DelayPlanner, Refitting}
 import rmqordered.store.{AppendOutcome, MessageStore, StampedOutcome}
@@ -43,6 +44,7 @@ final class SendHandler(
   def send(call: Call): Unit = {
     val request = SendRequest.of(call)
     val topic = checkedTopic(request)
+    Stamps.ensureNone(request)
     val body = call.command.body.toSlice
     if (body.isEmpty) throw Failures.illegalMessage("The message has no body.")
     ensureSize(body.length)
@@ -77,17 +79,21 @@ final class SendHandler(
     val received = MessageProperties.decode(request.properties)
     ensureNoTransaction(request, received)
     if (isDelayed(received)) throw Failures.illegalMessage("A batch of messages cannot be delayed.")
-    val body = call.command.body.toSlice
-    ensureSize(body.length)
-    val contents = BatchCodec.decode(body)
+    val body = Stamps.batchBody(request, call.command.body.toSlice)
+    ensureSize(body.records.length)
+    val contents = BatchCodec.decode(body.records)
     val target = QueueKey(topic.name, queueId(request, topic))
     val uniqueKey = received.get(MessageProperties.UniqueKey)
     val stored = envelope(call, request, target)
-    append(Sent(call, request, stored, target.queueId, uniqueKey), contents)
+    append(Sent(call, request, stored, target.queueId, uniqueKey), contents, body.digests)
   }
 
-  private def append(sent: Sent, contents: Vector[RecordContent]): Unit =
-    Stamps.of(sent.request, sent.envelope.topic, contents) match {
+  private def append(
+      sent: Sent,
+      contents: Vector[RecordContent],
+      digests: Slice = Slice.empty
+  ): Unit =
+    Stamps.of(sent.request, sent.envelope.topic, contents, digests) match {
       case None => store.append(sent.envelope, contents)(answer(sent))
       case Some(stamps) => store.appendStamped(sent.envelope, contents, stamps)(answerStamped(sent))
     }

@@ -3,6 +3,16 @@ package rmqordered.handler
 import rmqordered.protocol.RequestCode
 
 /**
+ * A stamp that stands for all messages of a batch.
+ *
+ * @param stream
+ *   `sink/batch/partition/sequence`, the sequence being that of the first message
+ * @param digests
+ *   how many digests stand behind the batch in the body
+ */
+final case class RequestStamp(stream: String, digests: Int)
+
+/**
  * The header of a send, whichever of RocketMQ's two spellings it came in.
  *
  * @param isBrief
@@ -20,7 +30,8 @@ final case class SendRequest(
     properties: String,
     reconsumeTimes: Int,
     maxReconsumeTimes: Option[Int],
-    isBrief: Boolean
+    isBrief: Boolean,
+    stamp: Option[RequestStamp] = None
 )
 
 object SendRequest {
@@ -40,7 +51,8 @@ object SendRequest {
     properties = call.optional("properties").getOrElse(""),
     reconsumeTimes = call.optionalInt("reconsumeTimes").getOrElse(0),
     maxReconsumeTimes = call.optionalInt("maxReconsumeTimes"),
-    isBrief = isBrief(call)
+    isBrief = isBrief(call),
+    stamp = stamp(call)
   )
 
   /** 310 and 320: the same fields under one letter each. */
@@ -55,8 +67,19 @@ object SendRequest {
     properties = call.optional("i").getOrElse(""),
     reconsumeTimes = call.optionalInt("j").getOrElse(0),
     maxReconsumeTimes = call.optionalInt("l"),
-    isBrief = isBrief(call)
+    isBrief = isBrief(call),
+    stamp = stamp(call)
   )
+
+  private def stamp(call: Call): Option[RequestStamp] =
+    (call.optional("stamp"), call.optionalInt("digests")) match {
+      case (None, None) => None
+      case (Some(stream), Some(digests)) => Some(RequestStamp(stream, digests))
+      case _ =>
+        throw Failures.illegalMessage(
+          "The header fields stamp and digests stand for each other; found one without the other."
+        )
+    }
 
   private def isBrief(call: Call): Boolean = call.optional("briefReceipt").contains("true")
 }

@@ -1,22 +1,82 @@
 package rmqordered.handler
 
 import rmqordered.dedup.{LastStamp, SendStamp, SendStreams, StampVerdict, StampedRequest}
-import rmqordered.protocol.{ExtFields, MessageProperties, RecordContent, ResponseCode}
+import rmqordered.protocol.{ExtFields, MessageProperties, RecordContent, ResponseCode, Slice}
 import rmqordered.store.StampedOutcome
 
-/** Stamps of sends on the wire: read from messages, told in answers. */
+/** What a batch send brings along: its records, and a digest of each if it is stamped once. */
+final case class BatchBody(records: Slice, digests: Slice)
+
+/** Stamps of sends on the wire: read from requests and messages, told in answers. */
 object Stamps {
 
   /** What a receipt says in place of an offset that nobody remembers. */
   val UnknownOffset: Long = -1L
+
+  /** Takes the digests off a batch's body. */
+  def batchBody(request: SendRequest, body: Slice): BatchBody =
+    request.stamp.fold(BatchBody(body, Slice.empty)) { stamp =>
+      val bytes = stamp.digests.toLong * StampedRequest.DigestBytes
+      if (bytes <= 0 || bytes >= body.length)
+        throw Failures.illegalMessage(
+          s"${stamp.digests} digests of ${StampedRequest.DigestBytes} bytes are expected behind " +
+            s"the batch, found ${body.length} bytes of both."
+        )
+      val length = body.length - bytes.toInt
+      BatchBody(
+        new Slice(body.bytes, body.offset, length),
+        new Slice(body.bytes, body.offset + length, bytes.toInt)
+      )
+    }
+
+  /** A single message has its stamp among its properties; one beside it would be lost. */
+  def ensureNone(request: SendRequest): Unit =
+    if (request.stamp.isDefined)
+      throw Failures.illegalMessage("Only a batch send (320) has a stamp in its header.")
 
   /**
    * The stamps of a send; nothing when it has none, or when they mean nothing in its topic.
    *
    * @param target
    *   the topic in which the messages will be stored
+   * @param digests
+   *   of a request that is stamped once
    */
   def of(
+      request: SendRequest,
+      target: String,
+      contents: Vector[RecordContent],
+      digests: Slice = Slice.empty
+  ): Option[StampedRequest] =
+    request.stamp match {
+      case Some(stamp) => Some(once(request, stamp, target, contents, digests))
+      case None => ofEach(request, target, contents)
+    }
+
+  private def once(
+      request: SendRequest,
+      stamp: RequestStamp,
+      target: String,
+      contents: Vector[RecordContent],
+      digests: Slice
+  ): StampedRequest = {
+    if (!SendStreams.counts(request.topic))
+      throw Failures.illegalMessage(s"Stamps mean nothing in the topic ${request.topic}.")
+    if (stamp.digests != contents.length)
+      throw Failures.illegalMessage(
+        s"A digest for each of ${contents.length} messages is expected, found ${stamp.digests}."
+      )
+    if (isStamped(request.properties) || contents.exists(!_.marks.stamp.isEmpty))
+      throw Failures.illegalMessage(
+        s"A request with a stamp in its header has no ${SendStamp.PropertyName} beside it."
+      )
+    ensurePlace(request, target)
+    StampedRequest
+      .once(stamp.stream, digests)
+      .fold(problem => throw Failures.illegalMessage(problem), identity)
+  }
+
+  private def ofEach(
       request: SendRequest,
       target: String,
       contents: Vector[RecordContent]

@@ -1,5 +1,8 @@
 package rmqordered.protocol
 
+import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets.UTF_8
+
 import scala.collection.immutable.VectorMap
 
 /**
@@ -42,6 +45,18 @@ object MessageProperties {
       if (separator <= 0 || separator == pair.length - 1) found
       else found.updated(pair.substring(0, separator), pair.substring(separator + 1))
     }
+
+  /** Encoded properties and one more behind them. */
+  def appended(properties: Slice, name: String, value: Array[Byte]): Slice = {
+    val isOpen = !properties.isEmpty && properties.bytes(properties.end - 1) != PairEnd
+    val nameBytes = name.getBytes(UTF_8)
+    val added = nameBytes.length + value.length + 2 + (if (isOpen) 1 else 0)
+    val out = ByteBuffer.allocate(properties.length + added)
+    out.put(properties.bytes, properties.offset, properties.length)
+    if (isOpen) out.put(PairEnd)
+    out.put(nameBytes).put(NameEnd).put(value).put(PairEnd)
+    Slice(out.array())
+  }
 
   def encode(properties: Iterable[(String, String)]): String = {
     val out = new StringBuilder

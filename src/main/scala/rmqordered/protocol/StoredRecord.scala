@@ -26,11 +26,27 @@ final case class RecordEnvelope(
 }
 
 /** What differs from record to record of one append. */
-final class RecordContent(val flag: Int, val body: Slice, val properties: Slice) {
-  val bodyCrc: Int = Crc32.of(body)
+final class RecordContent private (
+    val flag: Int,
+    val body: Slice,
+    val properties: Slice,
+    val bodyCrc: Int
+) {
+  def this(flag: Int, body: Slice, properties: Slice) =
+    this(flag, body, properties, Crc32.of(body))
+
   val marks: PropertyMarks = PropertyMarks.of(properties)
   val tagsCode: Long =
     if (marks.tags.isEmpty) 0L else TagFilter.tagsCode(marks.tags.text)
+
+  /** The same with one more property, behind all others: of a repeated one the last counts. */
+  def withProperty(name: String, value: Array[Byte]): RecordContent =
+    new RecordContent(
+      flag,
+      body,
+      MessageProperties.appended(properties, name, value),
+      bodyCrc
+    )
 }
 
 /** Where a record stands and since when: known only at the moment of the append. */

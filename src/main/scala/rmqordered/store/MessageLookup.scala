@@ -2,7 +2,7 @@ package rmqordered.store
 
 import java.nio.charset.StandardCharsets.UTF_8
 
-import rmqordered.dedup.SendStamp
+import rmqordered.dedup.{RunStamp, SendStamp}
 import rmqordered.model.QueueKey
 import rmqordered.protocol.DecodedRecord
 
@@ -71,7 +71,7 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
       if queue.commitLogOffset(queueOffset) == commitLogOffset
     } yield record
 
-  /** The stamp of a message of a queue, be it readable yet or not. Under the append lock. */
+  /** The stamp that a message of a queue carries, readable yet or not. Under the append lock. */
   def stampAt(key: QueueKey, queueOffset: Long): Option[SendStamp] =
     for {
       queue <- queues.get(key)
@@ -79,8 +79,8 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
       at = queue.commitLogOffset(queueOffset)
       segment <- log.segmentAt(at)
       record <- LogRecords.at(segment, (at - segment.baseOffset).toInt, at)
-      stamp <- SendStamp.of(record)
-    } yield stamp
+      run <- RunStamp.of(record)
+    } yield run.last
 
   private def slices(offsets: Vector[Long]): LogSlices = {
     val found = new LogSlices.Builder

@@ -120,6 +120,9 @@ final class MessageStore(
    * Appends stamped messages, or the part of them that is not there yet. The stamps are judged
    * under the append lock: of two connections that send the same, one lands. A repeat is answered
    * when the original is durable, not before.
+   *
+   * A stamp that came once for all of them goes into the last record. That is what the limits are
+   * checked with: with fewer messages to append it only becomes shorter.
    */
   def appendStamped(
       envelope: RecordEnvelope,
@@ -127,7 +130,8 @@ final class MessageStore(
       request: StampedRequest
   )(done: StampedOutcome => Unit): Unit = {
     def failed(outcome: AppendOutcome): Unit = done(StampedOutcome.Failed(outcome))
-    guarded(envelope, contents, failed) {
+    val whole = request.toStore(contents, 0)
+    guarded(envelope, whole, failed) {
       val key = QueueKey(envelope.topic, envelope.queueId)
       val hashes = keyHashes(envelope, contents)
       val judged = whileTopicExists(envelope.topic) {
@@ -136,7 +140,8 @@ final class MessageStore(
           case StampVerdict.Duplicate(last) =>
             Right((queues.getOrCreate(key), last, Array.empty[Long]))
           case StampVerdict.Append(landed) =>
-            val placed = place(envelope, contents.drop(landed), hashes.drop(landed))
+            val rest = if (landed == 0) whole else request.toStore(contents, landed)
+            val placed = place(envelope, rest, hashes.drop(landed))
             val last = streams.landed(key, request, landed, placed.first, placed.offsets)
             Right((placed.queue, last, placed.offsets))
         }

@@ -31,9 +31,11 @@ class SendStreamsSuite extends munit.FunSuite {
       stamp: SendStamp,
       queueOffset: Long,
       commitLogOffset: Long,
-      topic: String = "orders"
+      topic: String = "orders",
+      count: Option[Int] = None
   ) = {
-    val properties = s"KEYS\u0001k\u0002${SendStamp.PropertyName}\u0001${stamp.text}\u0002"
+    val text = stamp.text + count.fold("")(n => s"/$n")
+    val properties = s"KEYS\u0001k\u0002${SendStamp.PropertyName}\u0001$text\u0002"
     val content = new rmqordered.protocol.RecordContent(
       0,
       rmqordered.protocol.Slice("x".getBytes),
@@ -123,6 +125,23 @@ class SendStreamsSuite extends munit.FunSuite {
       recovered.observe(record(SendStamp("s", 5L, 0L, i.toLong, 100L + i), 20L + i, i * 100L))
     }
     assertEquals(recovered.last(key), live.last(key))
+  }
+
+  test("recovery from the last record of each append ends where the appends ended") {
+    val live = filled()
+    val requests =
+      Seq(request(5, 10, 10) -> 30L, request(5, 11, 13) -> 31L, request(5, 14, 15) -> 40L)
+    val recovered = new SendStreams(new MemoryFile(), 10)
+    recovered.observe(record(SendStamp("s", 5L, 0L, 9L, 109L), 29L, 900L, count = Some(10)))
+    requests.foreach { case (landed, first) =>
+      val places = landed.digests.indices.map(i => 100 * (first + i)).toArray
+      live.landed(queue, landed, 0, first, places)
+      val last = SendStamp("s", 5L, 0L, landed.lastSequence, landed.digests.last)
+      val count = landed.digests.length
+      recovered.observe(record(last, first + count - 1, places.last, count = Some(count)))
+      assertEquals(recovered.last(key), live.last(key), s"$landed")
+    }
+    assertEquals(live.last(key).map(_.runStart), Some(14L), "something else came between")
   }
 
   test("copies of a message in retry, dead letter and system topics count for nothing") {

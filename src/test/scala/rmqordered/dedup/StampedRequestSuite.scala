@@ -1,8 +1,9 @@
 package rmqordered.dedup
 
+import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 
-import rmqordered.protocol.Slice
+import rmqordered.protocol.{RecordContent, Slice}
 
 class StampedRequestSuite extends munit.FunSuite {
 
@@ -60,6 +61,76 @@ class StampedRequestSuite extends munit.FunSuite {
       val long = good.updated(number, good(number) + "0")
       assert(StampedRequest.of(long.map(slice)).isLeft)
     }
+  }
+
+  private def once(stream: String, digests: Long*): Either[String, StampedRequest] = {
+    val bytes = ByteBuffer.allocate(3 + 8 * digests.length).put(new Array[Byte](3))
+    digests.foreach(bytes.putLong)
+    StampedRequest.once(stream, new Slice(bytes.array(), 3, 8 * digests.length))
+  }
+
+  test("a stamp for the whole request says what each message is") {
+    val made = once("s.x/1/2/3", 7L, -1L).toOption.get
+    assertEquals(
+      (made.sink, made.batch, made.partition, made.firstSequence),
+      ("s.x", 1L, 2L, 3L)
+    )
+    assertEquals((made.digestOf(3), made.digestOf(4), made.lastSequence), (7L, -1L, 4L))
+    assertEquals(made.run(0), RunStamp(SendStamp("s.x", 1L, 2L, 4L, -1L), 2))
+    assertEquals(made.run(1).firstSequence, 4L)
+  }
+
+  test("whatever is not exactly a stream and a sequence is refused with what was found") {
+    val nines = "9" * 18
+    assert(once(s"s/$nines/$nines/$nines", 1L).isRight)
+    Seq(
+      "",
+      "s/1/2",
+      "s/1/2/3/4",
+      "s/1/2/3/0123456789abcdef",
+      "/1/2/3",
+      "s/01/2/3",
+      "s/1/-2/3",
+      "s/1/2/",
+      "s s/1/2/3",
+      "s" * 65 + "/1/2/3",
+      s"s/1/2/${nines}0"
+    ).foreach { text =>
+      assert(once(text, 1L).left.exists(_.contains(s"'${text.take(120)}'")), text)
+    }
+    assert(once(s"s/1/2/$nines", 1L, 2L).isLeft, "the last one would be too long a number")
+  }
+
+  test("only the last record carries the stamp of a request, behind what it has") {
+    val contents = Vector("a\u0001b", "", "RMQO_STAMP\u0001\u0002").map { properties =>
+      new RecordContent(7, Slice("body".getBytes), Slice(properties.getBytes))
+    }
+    val made = once("s/1/2/0", 1L, 2L, 3L).toOption.get
+    val stored = made.toStore(contents, 0)
+    assertEquals(stored.take(2), contents.take(2))
+    assertEquals(stored.last.marks.stamp.text, "s/1/2/2/0000000000000003/3")
+    assertEquals((stored.last.flag, stored.last.bodyCrc), (7, contents.last.bodyCrc))
+    assertEquals(
+      made.toStore(contents, 2).map(_.marks.stamp.text),
+      Vector("s/1/2/2/0000000000000003/1")
+    )
+    val open = once("s/1/2/0", 1L).toOption.get.toStore(contents.take(1), 0).head
+    assertEquals(
+      open.properties.text,
+      "a\u0001b\u0002RMQO_STAMP\u0001s/1/2/0/0000000000000001/1\u0002"
+    )
+    assertEquals(made.copy(isStampedOnce = false).toStore(contents, 1), contents.drop(1))
+  }
+
+  test("a stored stamp is read in both forms, and nothing else is") {
+    val stamp = SendStamp("s", 1L, 2L, 3L, 4L)
+    assertEquals(RunStamp.parse(stamp.text), Some(RunStamp(stamp, 1)))
+    assertEquals(RunStamp.parse(stamp.text + "/4"), Some(RunStamp(stamp, 4)))
+    Seq("/5", "/0", "/04", "/-1", "/", "/4/4", "/x").foreach { count =>
+      assertEquals(RunStamp.parse(stamp.text + count), None, count)
+    }
+    assertEquals(RunStamp.parse(""), None)
+    assertEquals(RunStamp.parse("/4"), None)
   }
 
   /** Stamp by stamp. */

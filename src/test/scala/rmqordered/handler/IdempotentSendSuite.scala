@@ -237,7 +237,10 @@ object IdempotentSendSuite {
   def digest(batch: Long, sequence: Long): String = f"${batch * 1000003 + sequence}%016x"
 
   def property(batch: Long, sequence: Long, sink: String = "s"): String =
-    s"RMQO_STAMP\u0001$sink/$batch/0/$sequence/${digest(batch, sequence)}\u0002"
+    sender(sink) + s"RMQO_STAMP\u0001$sink/$batch/0/$sequence/${digest(batch, sequence)}\u0002"
+
+  /** Tells the messages of a sink apart in a queue, whether they carry stamps or not. */
+  private def sender(sink: String): String = s"sender\u0001$sink\u0002"
 
   def record(body: String, properties: String): Array[Byte] = {
     val size = 22 + body.length + properties.length
@@ -264,12 +267,44 @@ object IdempotentSendSuite {
       queueId
     )
 
-  /** The stamped messages of a queue, by sink if one is named. */
+  /** The same as `send`, with one stamp for all messages. */
+  def sendOnce(
+      client: TestClient,
+      batch: Long,
+      sequences: Range,
+      sink: String = "s",
+      queueId: Int = 0
+  ): RemotingCommand = {
+    val records = sequences.flatMap(i => record(s"$batch/$i", sender(sink)))
+    val stamp = s"$sink/$batch/0/${sequences.head}"
+    sendStamped(client, stamp, records.toArray, digests(batch, sequences), queueId)
+  }
+
+  def digests(batch: Long, sequences: Range): Array[Long] =
+    sequences.map(i => java.lang.Long.parseUnsignedLong(digest(batch, i.toLong), 16)).toArray
+
+  /** A batch with a stamp in its header; digests are believed to be as many as there are. */
+  def sendStamped(
+      client: TestClient,
+      stamp: String,
+      records: Array[Byte],
+      digests: Array[Long],
+      queueId: Int = 0
+  ): RemotingCommand = {
+    val body = ByteBuffer.allocate(records.length + 8 * digests.length).put(records)
+    digests.foreach(body.putLong)
+    val fields =
+      sendFields("t", queueId) ++ Map("stamp" -> stamp, "digests" -> s"${digests.length}")
+    client.request(RequestCode.SendBatchMessage, fields, body.array())
+    client.receive()
+  }
+
+  /** The messages of a sink in a queue. */
   def stored(client: TestClient, sink: String = "s", queueId: Int = 0): Seq[String] = {
     val fields = pullFields("t", queueId, 0, "maxMsgNums" -> "60000", "maxMsgBytes" -> "4000000")
     client.request(RequestCode.PullMessage, fields)
     records(client.receive())
-      .filter(r => new String(r.content.properties.toArray).contains(s"RMQO_STAMP\u0001$sink/"))
+      .filter(r => new String(r.content.properties.toArray).contains(sender(sink)))
       .map(r => new String(r.content.body.toArray))
   }
 }
@@ -277,10 +312,11 @@ object IdempotentSendSuite {
 /**
  * Two sinks, each with a writer that forgets answers, sends again from anywhere in the batch, on
  * either of two connections, at the same time on both, or starts batches anew; and a broker that
- * restarts. What lands is checked against what a writer without faults would have sent.
+ * restarts. Each request has one stamp or one per message. What lands is checked against what a
+ * writer without faults would have sent.
  */
 final class IdempotenceModel(seed: Long) extends munit.Assertions {
-  import IdempotentSendSuite._
+  import IdempotentSendSuite.stored
 
   private val random = new Random(seed)
   private val folder = StoreFixture.temporaryFolder()
@@ -296,6 +332,11 @@ final class IdempotenceModel(seed: Long) extends munit.Assertions {
     def expected: Vector[String] = finished ++ (0 until sent).map(i => s"$batch/$i")
   }
   private val writers = Vector(new Writer("a", 0), new Writer("b", 0), new Writer("a", 1))
+
+  private def send(client: TestClient, batch: Long, sequences: Range, sink: String, queueId: Int) =
+    if (random.synchronized(random.nextBoolean()))
+      IdempotentSendSuite.sendOnce(client, batch, sequences, sink, queueId)
+    else IdempotentSendSuite.send(client, batch, sequences, sink, queueId)
 
   private def connect(): Vector[TestClient] = Vector(broker.connect(), broker.connect())
 

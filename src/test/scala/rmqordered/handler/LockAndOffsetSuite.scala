@@ -41,7 +41,7 @@ class LockAndOffsetSuite extends BrokerSuite {
     )
     assertEquals(
       answer.get("rmqOrderedFeatures").toString,
-      """["leaseEpoch","widePull","idempotentSend"]"""
+      """["leaseEpoch","widePull","idempotentSend","stampedRequest"]"""
     )
     val leases = answer.get("leases")
     assertEquals(leases.size(), 2)

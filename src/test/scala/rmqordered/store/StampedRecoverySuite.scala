@@ -12,20 +12,21 @@ import rmqordered.store.StoreFixture._
 class StampedRecoverySuite extends munit.FunSuite {
   private val key = QueueKey("orders", 0)
 
-  private def stamped(sequence: Long): RecordContent = {
+  private def message(sequence: Long, isStamped: Boolean): RecordContent = {
     val stamp = SendStamp("sink", 1L, 0L, sequence, sequence).text
-    val properties = s"${SendStamp.PropertyName}\u0001$stamp\u0002"
+    val properties = if (isStamped) s"${SendStamp.PropertyName}\u0001$stamp\u0002" else ""
     new RecordContent(0, Slice(s"m$sequence".getBytes), Slice(properties.getBytes))
   }
 
-  /** How many messages of a request were there before it. */
+  /** How many messages of a request were there before it; even ones have one stamp for all. */
   private def land(opened: StoreFixture#Opened, sequences: Range): Int = {
+    val isStampedOnce = sequences.head % 2 == 0
     val outcome = new CompletableFuture[StampedOutcome]()
     val digests = sequences.map(_.toLong).toVector
-    val request = StampedRequest("sink", 0L, 1L, sequences.head.toLong, digests)
+    val request = StampedRequest("sink", 0L, 1L, sequences.head.toLong, digests, isStampedOnce)
     opened.store.appendStamped(
       envelope("orders", 0),
-      sequences.map(i => stamped(i.toLong)).toVector,
+      sequences.map(i => message(i.toLong, !isStampedOnce)).toVector,
       request
     )(o => { val _ = outcome.complete(o) })
     outcome.get(10, TimeUnit.SECONDS) match {
@@ -55,7 +56,7 @@ class StampedRecoverySuite extends munit.FunSuite {
 
   private def assertRemembers(fixture: StoreFixture, scanned: Long): Unit = fixture.use { opened =>
     assertEquals(opened.store.scannedRecords, scanned)
-    assertEquals(last(opened).map(l => (l.sequence, l.queueOffset)), Some((4L, 4L)))
+    assertEquals(last(opened).map(l => (l.sequence, l.queueOffset, l.runStart)), Some((4L, 4L, 0L)))
     assertEquals(land(opened, 0 to 4), 5)
     assertEquals(opened.bodies("orders", 0), (0 to 4).map(i => s"m$i"))
   }
