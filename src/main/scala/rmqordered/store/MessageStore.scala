@@ -52,10 +52,8 @@ final class MessageStore(
   ).open()
   import parts.{index, log, queues}
 
-  private var lastStoreTimestamp = parts.storeTimestamp
   private val reader = new MessageReader(log, queues)
   private val lookup = new MessageLookup(log, queues, index)
-  private val isIndexed = config(Settings.messageIndexEnable)
   private val groupCommit =
     new GroupCommit(
       log,
@@ -64,6 +62,7 @@ final class MessageStore(
       background
     )
   private val ahead = new ClaimAhead(Seq(log, index), background)
+  private val placing = new Placing(parts, ahead, clock, config(Settings.messageIndexEnable))
   private val upkeep =
     new StoreUpkeep(
       directory,
@@ -72,7 +71,7 @@ final class MessageStore(
       parts,
       groupCommit,
       appendLock,
-      () => lastStoreTimestamp,
+      () => placing.lastStoreTimestamp,
       allFollowers
     )
   @volatile private var closed = false
@@ -88,7 +87,7 @@ final class MessageStore(
   def logStart: Long = log.minOffset
 
   /** The newest store time given out. */
-  def lastStoreTime: Long = appendLock.synchronized(lastStoreTimestamp)
+  def lastStoreTime: Long = appendLock.synchronized(placing.lastStoreTimestamp)
 
   /** Whether there was no store before this one. */
   def isNew: Boolean = parts.isNew
@@ -105,8 +104,8 @@ final class MessageStore(
   ): Unit =
     guarded(envelope, contents, done) {
       val key = QueueKey(envelope.topic, envelope.queueId)
-      val hashes = keyHashes(envelope, contents)
-      whileTopicExists(envelope.topic)(place(envelope, contents, hashes)) match {
+      val hashes = placing.keyHashes(envelope, contents)
+      whileTopicExists(envelope.topic)(placing.place(envelope, contents, hashes)) match {
         case None => done(AppendOutcome.NoTopic(envelope.topic))
         case Some(placed) =>
           whenReadable(key, placed.queue, placed.end, contents.length)(
@@ -133,7 +132,7 @@ final class MessageStore(
     val whole = request.toStore(contents, 0)
     guarded(envelope, whole, failed) {
       val key = QueueKey(envelope.topic, envelope.queueId)
-      val hashes = keyHashes(envelope, contents)
+      val hashes = placing.keyHashes(envelope, contents)
       val judged = whileTopicExists(envelope.topic) {
         streams.judge(key, request)(lookup.stampAt(key, _)) match {
           case refused: StampVerdict.Refused => Left(refused)
@@ -141,7 +140,7 @@ final class MessageStore(
             Right((queues.getOrCreate(key), last, Array.empty[Long]))
           case StampVerdict.Append(landed) =>
             val rest = if (landed == 0) whole else request.toStore(contents, landed)
-            val placed = place(envelope, rest, hashes.drop(landed))
+            val placed = placing.place(envelope, rest, hashes.drop(landed))
             val last = streams.landed(key, request, landed, placed.first, placed.offsets)
             Right((placed.queue, last, placed.offsets))
         }
@@ -217,35 +216,6 @@ final class MessageStore(
       onArrival(key, count)
       done
   }
-
-  /** Puts records at the end of the log, of their queue and of the index. Under the append lock. */
-  private def place(
-      envelope: RecordEnvelope,
-      contents: Vector[RecordContent],
-      hashes: Array[Array[Int]]
-  ): Placed = {
-    val queue = queues.getOrCreate(QueueKey(envelope.topic, envelope.queueId))
-    // Room for the indexes first: once the log has the records there is no way back.
-    queue.ensureRoom(contents.length)
-    index.ensureRoom(MessageKeys.count(hashes), log.maxOffset)
-    lastStoreTimestamp = Math.max(lastStoreTimestamp, clock.wallMillis())
-    val first = queue.nextOffset
-    val appended = log.append(envelope, contents, first, lastStoreTimestamp)
-    ahead.appended()
-    var i = 0
-    while (i < contents.length) {
-      queue.append(appended.offsets(i), appended.sizes(i), contents(i).tagsCode)
-      if (isIndexed) index.add(hashes(i), appended.offsets(i))
-      i += 1
-    }
-    Placed(queue, first, appended.offsets)
-  }
-
-  private def keyHashes(
-      envelope: RecordEnvelope,
-      contents: Vector[RecordContent]
-  ): Array[Array[Int]] =
-    if (isIndexed) MessageKeys.hashes(envelope, contents) else Array.empty
 
   /** Reads messages of a queue. An unknown queue is an empty one. */
   def read(key: QueueKey, request: ReadRequest): ReadResult = reader.read(key, request)
@@ -343,9 +313,4 @@ final class MessageStore(
 
 object MessageStore {
   private val logger = LoggerFactory.getLogger(classOf[MessageStore])
-
-  /** Where the records of one append went. */
-  private final case class Placed(queue: ConsumeQueue, first: Long, offsets: Array[Long]) {
-    def end: Long = first + offsets.length
-  }
 }
