@@ -16,12 +16,17 @@ import rmqordered.util.Survive
  *
  * A failed flush is final: after it nobody knows what is on disk, so nothing is acknowledged any
  * more until the broker is restarted and recovery has looked.
+ *
+ * @param durableTo
+ *   what lies before in the log is on disk already. Not all that was found at the start: after a
+ *   kill it may have been read from memory, and is flushed before anything relies on it
  */
 final class GroupCommit(
     log: CommitLog,
     mode: FlushDiskType,
     intervalMs: Int,
-    background: Boolean = true
+    background: Boolean = true,
+    durableTo: Long = 0L
 ) {
   import GroupCommit._
 
@@ -31,8 +36,7 @@ final class GroupCommit(
   private var waiting = Vector.empty[Option[Throwable] => Unit]
   private var closing = false
   @volatile private var failure: Option[Throwable] = None
-  // What is below was read back from the disk at start.
-  private var flushedTo = log.maxOffset
+  private var flushedTo = durableTo
 
   private val thread = new Thread(() => run(), "rmq-ordered-flush")
   thread.setDaemon(true)

@@ -59,7 +59,8 @@ final class MessageStore(
       log,
       config(Settings.flushDiskType),
       config(Settings.flushIntervalMs),
-      background
+      background,
+      parts.durableTo
     )
   private val ahead = new ClaimAhead(Seq(log, index), background)
   private val placing = new Placing(parts, ahead, clock, config(Settings.messageIndexEnable))

@@ -7,14 +7,20 @@ import rmqordered.model.QueueKey
 import rmqordered.protocol.DecodedRecord
 import rmqordered.util.Json
 
-/** The parts of a store, in agreement with each other. */
+/**
+ * The parts of a store, in agreement with each other.
+ *
+ * @param durableTo
+ *   up to where the log is known to be on disk
+ */
 final case class OpenedStore(
     log: CommitLog,
     queues: QueueTable,
     index: KeyIndex,
     storeTimestamp: Long,
     scannedRecords: Long,
-    isNew: Boolean
+    isNew: Boolean,
+    durableTo: Long
 )
 
 /**
@@ -79,7 +85,8 @@ final class StoreOpening(
       Math.max(recovered.lastStoreTimestamp, checkpoint.fold(0L)(_.storeTimestamp))
     val log = new CommitLog(files, directory.commitLog, segmentBytes, recovered)
     val isNew = checkpoint.isEmpty && recovered.end == 0L
-    OpenedStore(log, queues, index, storeTimestamp, recovered.scannedRecords, isNew)
+    val durableTo = checkpoint.fold(logMin)(_.logOffset)
+    OpenedStore(log, queues, index, storeTimestamp, recovered.scannedRecords, isNew, durableTo)
   }
 
   /** Followers that know more than the log does are wrong about it, and are shown all of it. */

@@ -72,7 +72,9 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
     var life = 0
     while (life < 5) {
       val isStarted = startAndLive(isFirst = life == 0)
-      disk.crash()
+      // After a kill the next start finds everything, on the platter or not; after that the power
+      // may fail just the same.
+      if (disk.hasFailed || random.nextInt(3) > 0) disk.crash() else kill()
       // As operators are told to do when a queue's files are damaged.
       if (random.nextInt(8) == 0) disk.deleteTree(root.resolve("consumequeue"))
       if (isStarted) life += 1
@@ -82,6 +84,11 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
     check(store)
     store.close()
     ensureCleanStartReadsNothing()
+  }
+
+  private def kill(): Unit = {
+    disk.failAt(-1)
+    coverage.kills += 1
   }
 
   private def open(): MessageStore = {
@@ -237,11 +244,12 @@ object CrashRun {
 
   /** Counts that say whether the seeds reached the interesting places. */
   final class Coverage {
-    var failures, cleanStops, retired, deletions, tooLate = 0
+    var failures, kills, cleanStops, retired, deletions, tooLate = 0
     var scanned = 0L
 
     def ensureSeen(): Unit = {
       assert(failures > 50, s"$failures power failures")
+      assert(kills > 10, s"$kills kills")
       assert(cleanStops > 10, s"$cleanStops clean stops")
       assert(retired > 20, s"$retired retentions")
       assert(deletions > 100, s"$deletions topics deleted")
