@@ -7,6 +7,10 @@ from typing import Any
 
 from tests.support.paths import GOLDEN
 
+from rmq_ordered.columnar.alike import AlikeProperties
+from rmq_ordered.columnar.boundaries import split_records
+from rmq_ordered.columnar.fields import read_fields
+from rmq_ordered.columnar.properties import Properties, parse_properties
 from rmq_ordered.model import Message, MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.message import INNER_BATCH_FLAGS, encode_batch, encode_message
 
@@ -60,3 +64,10 @@ def patched(record: bytes, position: int, layout: str, *values: int) -> bytes:
 
 def golden(name: str) -> Any:
     return json.loads((GOLDEN / name).read_text())
+
+
+def parsed_properties(*raws: bytes) -> Properties | AlikeProperties:
+    """The properties of rows that have these bytes for them."""
+    body = b"".join(with_raw_properties(records(MESSAGE), raw) for raw in raws)
+    found = split_records(body, QUEUE)
+    return parse_properties(found, read_fields(found))

@@ -1,10 +1,8 @@
 import pytest
-from tests.unit.columnar.samples import MESSAGE, QUEUE, records, with_raw_properties
+from tests.unit.columnar.samples import parsed_properties
 
 from rmq_ordered.columnar.alike import AlikeProperties
-from rmq_ordered.columnar.boundaries import split_records
-from rmq_ordered.columnar.fields import read_fields
-from rmq_ordered.columnar.properties import Properties, parse_properties
+from rmq_ordered.columnar.properties import Properties
 from rmq_ordered.protocol.properties import decode_properties
 
 ALIKE = [
@@ -29,12 +27,6 @@ NOT_ALIKE = [
 ]
 
 
-def parsed(raws: list[bytes]) -> Properties | AlikeProperties:
-    body = b"".join(with_raw_properties(records(MESSAGE), raw) for raw in raws)
-    found = split_records(body, QUEUE)
-    return parse_properties(found, read_fields(found))
-
-
 def ensure_same_as_reference(properties: Properties | AlikeProperties, raws: list[bytes]) -> None:
     expected = [decode_properties(raw) for raw in raws]
     column = properties.as_map()
@@ -48,13 +40,13 @@ def ensure_same_as_reference(properties: Properties | AlikeProperties, raws: lis
 
 @pytest.mark.parametrize("raws", ALIKE, ids=repr)
 def test_rows_with_the_same_names_are_read_by_place(raws: list[bytes]) -> None:
-    properties = parsed(raws)
+    properties = parsed_properties(*raws)
     assert isinstance(properties, AlikeProperties)
     ensure_same_as_reference(properties, raws)
 
 
 @pytest.mark.parametrize("raws", NOT_ALIKE, ids=repr)
 def test_rows_that_differ_in_any_name_are_not_taken_for_alike(raws: list[bytes]) -> None:
-    properties = parsed(raws)
+    properties = parsed_properties(*raws)
     assert isinstance(properties, Properties)
     ensure_same_as_reference(properties, raws)

@@ -1,10 +1,9 @@
 import pyarrow as pa
 import pytest
-from tests.unit.columnar.samples import MESSAGE, QUEUE, records, with_raw_properties
+from tests.unit.columnar.samples import parsed_properties
 
-from rmq_ordered.columnar.boundaries import split_records
-from rmq_ordered.columnar.fields import read_fields
-from rmq_ordered.columnar.properties import Properties, parse_properties
+from rmq_ordered.columnar.alike import AlikeProperties
+from rmq_ordered.columnar.properties import Properties
 from rmq_ordered.protocol.properties import decode_properties
 
 ODD = [
@@ -26,13 +25,7 @@ ODD = [
 ]
 
 
-def parsed(*raws: bytes) -> Properties:
-    body = b"".join(with_raw_properties(records(MESSAGE), raw) for raw in raws)
-    found = split_records(body, QUEUE)
-    return parse_properties(found, read_fields(found))
-
-
-def maps(properties: Properties) -> list[dict[str, str]]:
+def maps(properties: Properties | AlikeProperties) -> list[dict[str, str]]:
     column = properties.as_map()
     column.validate(full=True)
     found = column.to_pylist()
@@ -44,7 +37,7 @@ def maps(properties: Properties) -> list[dict[str, str]]:
 def test_odd_properties_are_read_as_the_reference_reads_them(raw: bytes) -> None:
     expected = decode_properties(raw)
     for before, after in ((b"", b""), (b"TAGS\x01x", b"TAGS\x01y\x02")):
-        properties = parsed(before, raw, after)
+        properties = parsed_properties(before, raw, after)
         assert maps(properties)[1] == expected
         for name in ("TAGS", "KEYS", "\ufffd", "标签"):
             column = properties.select(name)
@@ -53,7 +46,7 @@ def test_odd_properties_are_read_as_the_reference_reads_them(raw: bytes) -> None
 
 
 def test_rows_do_not_run_into_one_another() -> None:
-    properties = parsed(*ODD)
+    properties = parsed_properties(*ODD)
     assert maps(properties) == [decode_properties(raw) for raw in ODD]
     assert properties.select("TAGS").to_pylist() == [
         decode_properties(raw).get("TAGS") for raw in ODD
@@ -61,27 +54,27 @@ def test_rows_do_not_run_into_one_another() -> None:
 
 
 def test_as_many_values_as_rows_need_not_be_one_in_each() -> None:
-    properties = parsed(b"TAGS\x01a\x02TAGS\x01b\x02", b"")
+    properties = parsed_properties(b"TAGS\x01a\x02TAGS\x01b\x02", b"")
     assert properties.select("TAGS").to_pylist() == ["b", None]
 
 
 def test_a_property_that_no_row_has_is_null_in_all() -> None:
-    column = parsed(b"a\x011\x02", b"").select("TAGS")
+    column = parsed_properties(b"a\x011\x02", b"").select("TAGS")
     assert column.to_pylist() == [None, None]
     assert column.type == pa.string()
 
 
 @pytest.mark.parametrize("name", ["", "x" * 40_000, "a\x01"])
 def test_a_name_that_cannot_occur_is_found_nowhere(name: str) -> None:
-    assert parsed(b"a\x011\x02").select(name).to_pylist() == [None]
+    assert parsed_properties(b"a\x011\x02").select(name).to_pylist() == [None]
 
 
 def test_properties_may_fill_their_length_field() -> None:
     raw = b"k\x01" + b"v" * 32_765
-    assert maps(parsed(raw, raw)) == [{"k": "v" * 32_765}] * 2
+    assert maps(parsed_properties(raw, raw)) == [{"k": "v" * 32_765}] * 2
 
 
 def test_rows_without_properties_have_an_empty_map_not_null() -> None:
-    column = parsed(b"", b"").as_map()
+    column = parsed_properties(b"", b"").as_map()
     assert column.to_pylist() == [[], []]
     assert column.null_count == 0
