@@ -225,4 +225,7 @@ def test_the_largest_message_of_rocketmq_can_be_sent(client: Client, topic: str)
     producer = OrderedProducer(client, topic, settings=settings)
     assert len(noise) == 4 * 1024 * 1024
     producer.send("k", noise)
-    assert landed(client, producer.queue_of("k")) == [noise]
+    with producer.writer(STREAM) as writer:
+        writer.write(pa.record_batch({"key": ["k"], "value": pa.array([noise], pa.binary())}))
+        writer.finish()
+    assert landed(client, producer.queue_of("k")) == [noise, noise]

@@ -178,7 +178,8 @@ def _stamped_last(rows: pa.RecordBatch, trace: StreamTrace) -> TraceFound | None
         hits.field(name).cast(pa.int64()).to_numpy() for name in ("batch", "sequence")
     )
     at = int(np.lexsort((sequences, batches))[-1])
-    digest = int(hits.field("digest")[at].as_py(), 16)
+    # As many digits as a unique key has: whoever stamps each message of a batch tells more of them.
+    digest = int(hits.field("digest")[at].as_py()[-STAMPED_DIGEST_DIGITS:], 16)
     last = LandedStamp(int(batches[at]), int(sequences[at]), digest, int(offsets[at]))
     return TraceFound(last, int(offsets[batches == batches[at]].min()))
 

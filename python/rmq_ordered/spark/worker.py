@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from functools import cache
 from typing import Final
 
@@ -41,6 +42,8 @@ def _keep_freed_memory() -> bool:
     every chunk, and each of their pages is a fault: on a virtual machine that was more than half of
     the time in which properties are taken apart.
     """
+    if sys.platform != "linux":
+        return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:  # not glibc
         return False

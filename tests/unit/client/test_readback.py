@@ -71,6 +71,16 @@ def test_the_rows_after_a_stamp_are_known_by_their_unique_keys(
     assert (after.last, after.first_offset) == (found.last, 2)
 
 
+def test_of_a_longer_digest_in_a_stamp_the_digits_of_a_unique_key_count(
+    client: Client, broker: BrokerDouble, queue: MessageQueue
+) -> None:
+    whole = SendStamp("my.sink", 4, 2, 6, 0xFEDC_BA98_7654_3210)
+    append(broker, queue, {"RMQO_STAMP": format_stamp(whole)})
+    found = read_back(client, queue, 0, TRACE)
+    assert found is not None
+    assert found.last == LandedStamp(4, 6, 0x98_7654_3210, 0)
+
+
 def test_what_is_left_of_a_later_batch_is_known_by_its_stamp(
     client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:

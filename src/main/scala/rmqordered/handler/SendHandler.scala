@@ -80,8 +80,10 @@ final class SendHandler(
     ensureNoTransaction(request, received)
     if (isDelayed(received)) throw Failures.illegalMessage("A batch of messages cannot be delayed.")
     val body = Stamps.batchBody(request, call.command.body.toSlice)
-    ensureSize(body.records.length)
     val contents = BatchCodec.decode(body.records)
+    // One message with a stamp of its own is no larger than one sent by itself.
+    val isSingle = request.stamp.isDefined && contents.length == 1
+    ensureSize(if (isSingle) contents.head.body.length else body.records.length)
     val target = QueueKey(topic.name, queueId(request, topic))
     val uniqueKey = received.get(MessageProperties.UniqueKey)
     val stored = envelope(call, request, target)

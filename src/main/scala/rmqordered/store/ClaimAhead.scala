@@ -6,6 +6,8 @@ import java.util.concurrent.atomic.AtomicBoolean
 
 import org.slf4j.LoggerFactory
 
+import rmqordered.util.Survive
+
 /** Files that grow by appends and can claim disk space for those to come. */
 trait Growing {
 
@@ -60,10 +62,12 @@ final class ClaimAhead(files: Seq[Growing], background: Boolean) {
     }
 
   private def claim(): Unit = files.foreach { growing =>
-    try growing.claimAhead()
-    catch {
-      case error: IOException =>
-        logger.debug("no space could be claimed ahead problem={}", error.toString)
+    Survive(logger, "claiming space ahead") {
+      try growing.claimAhead()
+      catch {
+        case error: IOException =>
+          logger.debug("no space could be claimed ahead problem={}", error.toString)
+      }
     }
   }
 }

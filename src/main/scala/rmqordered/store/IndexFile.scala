@@ -1,5 +1,6 @@
 package rmqordered.store
 
+import java.io.IOException
 import java.nio.file.Path
 import java.util.concurrent.atomic.AtomicInteger
 
@@ -132,12 +133,17 @@ object IndexFile {
   /** Where a file is made before it is known which messages it will hold. */
   def spareIn(folder: Path): Path = folder.resolve("spare")
 
-  /** Makes a spare file and claims its disk space. */
+  /** Makes a spare file and claims its disk space; all of it, or none. */
   def claim(files: FileLayer, folder: Path, shape: IndexShape): MappedFile = {
     val file = spareIn(folder)
     files.delete(file)
     val mapping = files.map(file, shape.bytes)
-    files.zero(file, 0, shape.bytes)
+    try files.zero(file, 0, shape.bytes)
+    catch {
+      case error: IOException =>
+        files.delete(file)
+        throw error
+    }
     mapping
   }
 

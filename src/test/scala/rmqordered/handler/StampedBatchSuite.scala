@@ -44,6 +44,20 @@ class StampedBatchSuite extends BrokerSuite {
       )
   }
 
+  broker.test("a single message may be as large as one without a stamp, several not together") {
+    b =>
+      val client = ready(b)
+      val largest = "x" * (4 * 1024 * 1024)
+      def sent(bodies: String*): Int = {
+        val batch = bodies.flatMap(record(_, "")).toArray
+        sendStamped(client, "s/1/0/0", batch, Array.fill(bodies.length)(7L)).code
+      }
+      assertEquals(sent(largest + "x"), ResponseCode.MessageIllegal)
+      assertEquals(sent(largest, ""), ResponseCode.MessageIllegal)
+      assertEquals(sent(largest), ResponseCode.Success)
+      assertEquals(last(sendStamped(client, "s/1/0/1", record("y", ""), Array(8L))).last, "1")
+  }
+
   broker.test("both ways of stamping are parts of one stream") { b =>
     val client = ready(b)
     send(client, 1, 0 to 1)

@@ -90,4 +90,18 @@ class ClaimAheadSuite extends munit.FunSuite {
       }
     } finally ahead.close()
   }
+
+  test("a claim that fails in whatever way costs the others nothing") {
+    var claims = 0
+    val broken = new Growing {
+      override def isShort: Boolean = true
+      override def claimAhead(): Unit = throw new StackOverflowError("too deep")
+    }
+    val good = new Growing {
+      override def isShort: Boolean = false
+      override def claimAhead(): Unit = claims += 1
+    }
+    new ClaimAhead(Seq(broken, good), background = false).appended()
+    assertEquals(claims, 1)
+  }
 }

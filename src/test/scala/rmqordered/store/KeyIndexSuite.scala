@@ -52,6 +52,7 @@ class KeyIndexSuite extends munit.FunSuite {
     disk.isFull = true
     ahead.appended()
     assert(index.isShort)
+    assert(!disk.exists(IndexFile.spareIn(folder)), "a claim that failed keeps no space")
     disk.isFull = false
     ahead.appended()
     assert(!index.isShort)
