@@ -35,17 +35,14 @@ def _spare_the_collector() -> None:
     gc.freeze()
 
 
-def _keep_freed_memory() -> bool:
-    """Let the process keep freed arrays; tells whether the system could be asked to.
+def _keep_freed_memory() -> None:
+    """Let the process keep freed arrays, where glibc can be asked to.
 
     numpy's arrays of some hundred kilobytes otherwise come from the kernel and go back to it with
     every chunk, and each of their pages is a fault: on a virtual machine that was more than half of
     the time in which properties are taken apart.
     """
-    if sys.platform != "linux":
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:  # not glibc
-        return False
-    is_kept = mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
-    return bool(is_kept and mallopt(_M_TRIM_THRESHOLD, _MOST_KEPT_BYTES))
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
