@@ -29,9 +29,8 @@ def test_an_orderly_consumer_handles_every_key_in_order_and_commits(
 
     with anyclients.orderly_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
+        wait_until_all_committed(broker, group, topic, sent)
 
-    # The last of them are committed on the way out, in requests that nobody answers.
-    wait_until_all_committed(broker, group, topic, sent)
     assert len(received) == len(pairs)
     assert_queue_offsets_rise(received)
     assert_first_deliveries_follow_send_order(received, pairs)
@@ -45,7 +44,7 @@ def test_a_restarted_orderly_consumer_goes_on_where_its_group_stopped(
     sent = anyclients.send_ordered(broker.name_server, topic, before)
     with anyclients.orderly_consumer(broker.name_server, topic, group) as consumer:
         consumer.wait_for_messages(len(before), CONSUME_TIMEOUT_S)
-    wait_until_all_committed(broker, group, topic, sent)
+        wait_until_all_committed(broker, group, topic, sent)
 
     after = keyed_messages(keys=4, each=5, first=5)
     anyclients.send_ordered(broker.name_server, topic, after)
@@ -72,8 +71,8 @@ def test_a_refused_message_is_retried_in_place_and_a_poisonous_one_becomes_a_dea
     ) as consumer:
         received = consumer.wait_for_messages(len(pairs) - 1, CONSUME_TIMEOUT_S)
         (dead,) = dead_letters(broker, anyclients, group)
+        wait_until_all_committed(broker, group, topic, sent)
 
-    wait_until_all_committed(broker, group, topic, sent)
     refused: dict[str, list[int]] = defaultdict(list)
     for message in consumer.suspended:
         refused[message.body].append(message.reconsume_times)
@@ -126,8 +125,6 @@ def test_a_lite_pull_consumer_reads_every_key_in_order_and_commits(
 
     with anyclients.lite_pull_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
-        # While it lives: of a group's first commits, sent together, RocketMQ may forget one, and
-        # only the next ones bring it back.
         wait_until_all_committed(broker, group, topic, sent)
 
     assert_queue_offsets_rise(received)
@@ -149,6 +146,10 @@ def test_a_lite_pull_consumer_reads_assigned_queues_seeks_back_and_commits_when_
     with start(seek=4, seek_after=12) as consumer:
         received = consumer.wait_for_messages(16, CONSUME_TIMEOUT_S)
         before = offsets_on_broker(broker, group, topic)
+        # It commits on its way out, and nobody commits again what RocketMQ forgets of a group's
+        # first commits that arrive together. So these are not the first.
+        for queue_id in range(2):
+            frames.commit_offset(broker.broker_address, group, topic, queue_id, 0)
     wait_until_all_committed(broker, group, topic, sent)
     with start() as consumer:
         found = consumer.wait_for_event("committed", CONSUME_TIMEOUT_S, count=2)

@@ -24,8 +24,8 @@ def test_a_concurrent_consumer_handles_everything_and_commits(
 
     with anyclients.concurrent_consumer(broker.name_server, topic, group) as consumer:
         received = consumer.wait_for_messages(len(pairs), CONSUME_TIMEOUT_S)
+        wait_until_all_committed(broker, group, topic, sent)
 
-    wait_until_all_committed(broker, group, topic, sent)
     assert sorted(message.body for message in received) == sorted(value for _, value in pairs)
 
 

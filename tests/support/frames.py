@@ -21,6 +21,7 @@ TOPIC_NOT_EXIST = 17
 
 PULL_MESSAGE = 11
 QUERY_CONSUMER_OFFSET = 14
+UPDATE_CONSUMER_OFFSET = 15
 UPDATE_AND_CREATE_TOPIC = 17
 UPDATE_BROKER_CONFIG = 25
 GET_BROKER_RUNTIME_INFO = 28
@@ -136,6 +137,19 @@ def committed_offset(broker_address: str, group: str, topic: str, queue_id: int)
     }
     reply = ask(broker_address, QUERY_CONSUMER_OFFSET, fields)
     return int(reply.fields["offset"]) if reply.code == SUCCESS else None
+
+
+def commit_offset(
+    broker_address: str, group: str, topic: str, queue_id: int, queue_offset: int
+) -> None:
+    """Commits an offset of a queue for a group, and waits until the broker has it."""
+    fields = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue_id,
+        "commitOffset": queue_offset,
+    }
+    request(broker_address, UPDATE_CONSUMER_OFFSET, fields)
 
 
 def pull(
