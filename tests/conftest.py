@@ -5,12 +5,15 @@ is skipped and the run says so in red at its very end; under ``CI=true`` it is a
 that it cannot rot unseen.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from tests.support.brokers import Broker
+from tests.support.embedded_start import quick_brokers
 from tests.support.java_clients import JavaClients
 from tests.support.maven import ToolUnavailable
 from tests.support.missing import MISSING, give_up, running
@@ -34,6 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
 
     items.sort(key=place)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_embedded_brokers() -> Iterator[None]:
+    """Of the whole session, also those that programs of the tests start."""
+    with patch.dict(os.environ, quick_brokers()):
+        yield
 
 
 @pytest.fixture(scope="session")

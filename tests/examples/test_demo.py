@@ -1,11 +1,13 @@
 """The examples are what users copy, so they are run."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.spark_home import spark_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -21,6 +23,7 @@ def test_the_demo_survives_kill_9_and_its_audit_holds() -> None:
             "--events",
             "20",
         ],
+        env={**os.environ, **spark_environment()},
         capture_output=True,
         text=True,
         timeout=600,

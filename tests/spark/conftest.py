@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.harness import Source
 from tests.support.brokers import Broker
+from tests.support.spark_home import spark_environment
 
 from rmq_ordered.client import Client
 
@@ -16,6 +17,8 @@ from rmq_ordered.client import Client
 def spark() -> Iterator[SparkSession]:
     # Workers must run this environment, not whichever "python3" comes first.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    quick = spark_environment()
+    os.environ |= quick
     session = (
         SparkSession.builder.master("local[2]")
         .appName("rmq-ordered tests")
@@ -25,6 +28,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
+    for name in quick:
+        del os.environ[name]  # only for that JVM: other Sparks are started too
     yield session
     session.stop()
 

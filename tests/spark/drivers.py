@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.support.paths import ROOT
 from tests.support.processes import end, family, start_tethered, tail
+from tests.support.spark_home import spark_environment
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -41,7 +42,7 @@ class Driver:
     trigger: Mapping[str, Any] = field(default_factory=lambda: OFTEN)
     conf: Mapping[str, str] = field(default_factory=lambda: LOCAL)
     command: Sequence[str] = (sys.executable,)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=spark_environment)
     register: bool = False
     # Its batches never end.
     stuck: bool = False

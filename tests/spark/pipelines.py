@@ -14,6 +14,7 @@ from typing import Self
 
 from tests.support.paths import ROOT
 from tests.support.processes import command_line, end, family, start_tethered, tail
+from tests.support.spark_home import quick_start, spark_environment
 from tests.support.standalone import Standalone
 from tests.support.waiting import wait_until
 
@@ -21,7 +22,6 @@ JOB = ROOT / "tests" / "support" / "sink_job.py"
 DETOURS = ROOT / "tests" / "support" / "detours"
 PYTHON_PATH = os.pathsep.join(map(str, [DETOURS, ROOT / "python"]))
 # Most of the time of such JVMs would go into compiling what is not run again.
-SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 MOST_ATTEMPTS = 12
 TIMEOUT_S = 120.0
 
@@ -158,6 +158,7 @@ class Supervised:
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": PYTHON_PATH,
             "RMQ_ORDERED_DETOURS": self._detours,
+            **spark_environment(),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         with self._answers.open("wb") as answers, self._log.open("ab") as log:
@@ -173,8 +174,7 @@ class Supervised:
         return {
             "spark.master": self._cluster.url,
             "spark.executor.memory": "512m",
-            "spark.driver.extraJavaOptions": SHORT_LIVED,
-            "spark.executor.extraJavaOptions": SHORT_LIVED,
+            "spark.executor.extraJavaOptions": quick_start(),
             "spark.executorEnv.PYTHONPATH": PYTHON_PATH,
             "spark.executorEnv.RMQ_ORDERED_DETOURS": self._detours,
             "spark.ui.enabled": "false",

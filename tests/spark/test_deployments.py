@@ -13,8 +13,9 @@ from tests.support.maven import ToolUnavailable
 from tests.support.missing import give_up
 from tests.support.paths import ROOT
 from tests.support.processes import tail
+from tests.support.spark_home import INSTALLED, SHORT_LIVED, driver_options
 from tests.support.spark_releases import python_with_spark
-from tests.support.standalone import SPARK_HOME, Standalone, standalone
+from tests.support.standalone import Standalone, standalone
 
 from rmq_ordered.client import Client
 from rmq_ordered.embedded import EmbeddedBroker
@@ -63,7 +64,7 @@ def test_a_cluster_of_two_workers_runs_a_submitted_query_with_its_code_beside_it
     with zipfile.ZipFile(code, "w") as archive:
         for path in sorted((ROOT / "python").rglob("*.py")):
             archive.write(path, path.relative_to(ROOT / "python"))
-    submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url,
+    submit = [str(INSTALLED / "bin" / "spark-submit"), "--master", cluster.url,
               "--py-files", str(code)]  # fmt: skip
     conf = {name: value for name, value in LOCAL.items() if name != "spark.master"}
     with Driver(
@@ -73,7 +74,7 @@ def test_a_cluster_of_two_workers_runs_a_submitted_query_with_its_code_beside_it
         trigger=ALL_AT_ONCE,
         conf=conf,
         command=submit,
-        environment={"PYTHONPATH": str(code), "SPARK_HOME": str(SPARK_HOME)},
+        environment={"PYTHONPATH": str(code), "SPARK_HOME": str(INSTALLED)},
         register=True,
     ) as driver:
         assert_all_in_order(driver)
@@ -95,7 +96,7 @@ def test_the_oldest_spark_that_is_supported_runs_a_query(
         tmp_path / "output",
         trigger=ALL_AT_ONCE,
         command=[str(python)],
-        environment={"PYSPARK_PYTHON": str(python)},
+        environment={"PYSPARK_PYTHON": str(python), **driver_options(SHORT_LIVED)},
     ) as driver:
         assert_all_in_order(driver)
     assert "4.2." in (driver.output / "version.txt").read_text()

@@ -13,19 +13,25 @@ import json
 import subprocess
 import tempfile
 import threading
+import zipfile
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.class_archives import class_archive, leaving, taking
 from tests.support.jvm import SMALL_JVM, find_java, rocketmq_properties
-from tests.support.maven import ROCKETMQ_5, Release, locked, rocketmq_jars
+from tests.support.maven import ROCKETMQ_5, Release, rocketmq_jars
+from tests.support.once import made_once
 from tests.support.paths import CACHE, JAVA_SOURCES
+from tests.support.ports import free_base_port
 from tests.support.processes import end, start_tethered, tail
 from tests.support.waiting import Deadline, DeadlineExceeded
 
 PACKAGE = "rmqordered.testclients"
 STOP_TIMEOUT_S = 30.0
+SHORT_LIVED = (*SMALL_JVM, "-Xmx192m")
 # Instead of 20 s each: how often a client looks whether its queues have changed, and renews the
 # locks of those it has. A test that loses a notification or an owner would wait that long.
 QUICK_TIMERS = (
@@ -49,8 +55,9 @@ class JavaProgramFailed(AssertionError):
         return f"{self.program} {self.what}; the end of its standard error:\n{self.log_tail}"
 
 
+@cache
 def compiled_programs(release: Release = ROCKETMQ_5) -> Path:
-    """Returns the folder with the compiled programs, compiling them if the sources have changed.
+    """Returns the jar with the compiled programs, compiling them if the sources have changed.
 
     Args:
         release: Whose client they are compiled against.
@@ -62,17 +69,14 @@ def compiled_programs(release: Release = ROCKETMQ_5) -> Path:
     dialect = JAVA_SOURCES / f"v{release.version[0]}"
     sources = sorted([*JAVA_SOURCES.glob("*.java"), *dialect.glob("*.java")])
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    classes = CACHE / "test-clients" / f"{digest}-{release.version}"
-    if not classes.is_dir():
-        with locked(CACHE / "test-clients" / "lock"):
-            if not classes.is_dir():
-                _compile(sources, rocketmq_jars(release), classes)
-    return classes
+    programs = CACHE / "test-clients" / f"{digest}-{release.version}.jar"
+    lock = CACHE / "test-clients" / "lock"
+    return made_once(programs, lock, lambda: _compile(sources, rocketmq_jars(release), programs))
 
 
-def _compile(sources: Sequence[Path], jars: Path, classes: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="partial-", dir=classes.parent) as partial:
-        target = Path(partial, "classes")
+def _compile(sources: Sequence[Path], jars: Path, programs: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="partial-", dir=programs.parent) as folder:
+        target = Path(folder, "classes")
         # --release keeps the classes usable by every Java the project supports; -proc:none because
         # RocketMQ's dependencies bring annotation processors that have no business here.
         options = ["--release", "17", "-Xlint:all", "-Werror", "-proc:none", "-encoding", "UTF-8"]
@@ -82,18 +86,43 @@ def _compile(sources: Sequence[Path], jars: Path, classes: Path) -> None:
         )
         if done.returncode != 0:
             raise JavaProgramFailed("javac", "refused the test clients", done.stdout + done.stderr)
-        target.rename(classes)
+        packed = Path(folder, "programs.jar")
+        with zipfile.ZipFile(packed, "w") as archive:
+            for path in sorted(target.rglob("*")):
+                archive.write(path, path.relative_to(target))
+        packed.rename(programs)
+
+
+@cache
+def _classes(release: Release) -> Path:
+    """The archive from which programs of a release take their classes."""
+    jars = [compiled_programs(release), *rocketmq_jars(release).iterdir()]
+    return class_archive(f"clients-{release.version}", jars, partial(_rehearse, release))
+
+
+def _rehearse(release: Release, archive: Path) -> None:
+    port = free_base_port((0,))
+    arguments = ["--name-server", f"127.0.0.1:{port}", "--topic", "rehearsal"]
+    with tempfile.TemporaryDirectory() as home:
+        options = (*SHORT_LIVED, *leaving(archive))
+        command = java_command("Rehearsal", arguments, Path(home), release, options=options)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise JavaProgramFailed("Rehearsal", f"ended with {done.returncode}", done.stderr)
 
 
 def java_command(
-    main_class: str, arguments: Sequence[str], home: Path, release: Release = ROCKETMQ_5
+    program: str,
+    arguments: Sequence[str],
+    home: Path,
+    release: Release = ROCKETMQ_5,
+    *,
+    options: Sequence[str] = (),
 ) -> list[str]:
-    """Returns the command that runs a class with a release's client on its class path."""
+    """Returns the command that runs a program with a release's client, in a JVM as it comes."""
     class_path = f"{compiled_programs(release)}:{rocketmq_jars(release)}/*"
-    # Most programs live for seconds: the first compiler tier only starts them faster.
-    fast = (*SMALL_JVM, "-XX:TieredStopAtLevel=1", "-Xmx192m", *QUICK_TIMERS)
-    options = (*fast, *rocketmq_properties(home))
-    return [find_java(), *options, "-cp", class_path, main_class, *arguments]
+    command = [find_java(), *options, *rocketmq_properties(home), "-cp", class_path]
+    return [*command, f"{PACKAGE}.{program}", *arguments]
 
 
 class JavaProgram:
@@ -113,16 +142,19 @@ class JavaProgram:
         *,
         command: Sequence[str] | None = None,
     ) -> None:
-        """Starts the class of this name, or another command that speaks like one."""
+        """Starts the class of this name for a short life, or a command that speaks like one."""
         self.name = name
         self.log = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log", dir=home)[1])
         self._events: list[Event] = []
         self._changed = threading.Condition()
         self._has_ended = False
         self._cannot_parse: str | None = None
+        if command is None:
+            options = (*SHORT_LIVED, *QUICK_TIMERS, taking(_classes(release)))
+            command = java_command(name, arguments, home, release, options=options)
         with self.log.open("ab") as log:
             self._process = start_tethered(
-                command or java_command(f"{PACKAGE}.{name}", arguments, home, release),
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

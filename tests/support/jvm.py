@@ -7,8 +7,9 @@ from pathlib import Path
 from tests.support.maven import ToolUnavailable
 from tests.support.paths import JAVA_SOURCES
 
-# Small machines run many of these at once: no concurrent collector threads, no big default heap.
-SMALL_JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData")
+# Small machines run many of these at once, most of them for seconds: no concurrent collector
+# threads, and the first compiler tier only. Not for anything whose speed is told.
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1")
 
 # RocketMQ unmaps its files through JDK internals; without these it cannot on Java 17 and later.
 OPENED_INTERNALS = (

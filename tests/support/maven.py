@@ -5,16 +5,14 @@ nothing that a later one would trust; a lock file makes concurrent runs wait for
 of copying twice.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.once import made_once
 from tests.support.paths import CACHE
 
 APACHE = "org.apache.rocketmq"
@@ -72,20 +70,7 @@ def rocketmq_jars(release: Release = ROCKETMQ_5) -> Path:
     """
     home = CACHE / release.folder
     jars = home / "lib"
-    if not jars.is_dir():
-        with locked(home / "lock"):
-            if not jars.is_dir():
-                _fetch(release, jars)
-    return jars
-
-
-@contextmanager
-def locked(lock: Path) -> Iterator[None]:
-    """Holds a lock file, across processes; the kernel frees it when the holder dies."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    return made_once(jars, home / "lock", lambda: _fetch(release, jars))
 
 
 def _fetch(release: Release, jars: Path) -> None:

@@ -34,11 +34,13 @@ PORT_OFFSETS = (FAST, BROKER, REPLICATION)
 # known.
 DEFAULT_TOPIC = "TBW102"
 
-SMALL_FILES = {
+FRUGAL = {
     "mappedFileSizeCommitLog": str(64 << 20),
     "mappedFileSizeConsumeQueue": str(20 * 20_000),
     "maxHashSlotNum": "50000",
     "maxIndexNum": "200000",
+    # Every second it would write the whole wheel of delayed messages: a tenth of a core.
+    "timerFlushIntervalMs": "10000",
 }
 # A busy test machine is not an overloaded broker: do not answer SYSTEM_BUSY after 200 ms in a
 # queue, and do not refuse writes because somebody else filled most of the disk.
@@ -274,7 +276,7 @@ class RocketMq:
         address = {"listenPort": str(self._name_server_port), "bindAddress": "127.0.0.1"}
         config = {**address, **ordered}
         main_class = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        options = (*SMALL_JVM, "-Xmx128m", "-XX:TieredStopAtLevel=1")
+        options = (*SMALL_JVM, "-Xmx128m")
         self._name_server_process = self._start_jvm("namesrv", main_class, config, options)
 
     def _start_broker(self, name: str) -> None:
@@ -307,7 +309,7 @@ class RocketMq:
             "storePathRootDir": str(store / "store"),
             "storePathCommitLog": str(store / "store" / "commitlog"),
             "autoCreateTopicEnable": "true",
-            **SMALL_FILES,
+            **FRUGAL,
             **PATIENCE,
             **security,
         }

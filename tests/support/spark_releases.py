@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.maven import ToolUnavailable, locked
+from tests.support.maven import ToolUnavailable
+from tests.support.once import made_once
 from tests.support.paths import CACHE
 
 INSTALL_TIMEOUT_S = 900.0
@@ -22,11 +23,12 @@ def python_with_spark(release: str) -> Path:
     """
     home = CACHE / f"spark-{release}"
     ready = home / "ready"
-    if not ready.is_file():
-        with locked(CACHE / f"spark-{release}.lock"):
-            if not ready.is_file():
-                _install(release, home)
-                ready.touch()
+
+    def make() -> None:
+        _install(release, home)
+        ready.touch()
+
+    made_once(ready, CACHE / f"spark-{release}.lock", make)
     return home / "bin" / "python"
 
 

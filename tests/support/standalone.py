@@ -7,20 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
 from tests.support.ports import free_base_port
 from tests.support.processes import command_line, end, family, start_tethered
+from tests.support.spark_home import quick_start, spark_home
 from tests.support.waiting import wait_until
 
-SPARK_HOME = Path(pyspark.__file__).parent
-DAEMON = {
-    "SPARK_HOME": str(SPARK_HOME),
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "SPARK_DAEMON_MEMORY": "256m",
-    "SPARK_DAEMON_JAVA_OPTS": (
-        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.master.rest.enabled=false"
-    ),
-}
 WORKERS = 2
 START_TIMEOUT_S = 120
 
@@ -49,20 +40,27 @@ def standalone(folder: Path) -> Iterator[Standalone]:
     """Start a cluster that leaves nothing behind."""
     port = free_base_port((0,))
     url = f"spark://127.0.0.1:{port}"
-    spark_class, deploy = str(SPARK_HOME / "bin" / "spark-class"), "org.apache.spark.deploy"
+    home, deploy = spark_home(), "org.apache.spark.deploy"
     master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port)]
     worker = [f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--port", "0", "--cores", "1",
               "--memory", "1g", "--work-dir", str(folder / "work")]  # fmt: skip
     log = folder / "master.log"
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": f"{quick_start()} -Dspark.master.rest.enabled=false",
+    }
     with ExitStack() as stack:
         processes = []
         for number, command in enumerate([master, *[[*worker, url]] * WORKERS]):
             place = log if number == 0 else folder / f"worker-{number}.log"
             process = start_tethered(
-                [spark_class, *command, "--webui-port", "0"],
+                [str(home / "bin" / "spark-class"), *command, "--webui-port", "0"],
                 stdout=stack.enter_context(place.open("wb")),
                 stderr=subprocess.STDOUT,
-                environment={**os.environ, **DAEMON},
+                environment=environment,
             )
             stack.callback(end, process)
             processes.append(process)

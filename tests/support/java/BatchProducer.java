@@ -21,6 +21,7 @@ public final class BatchProducer {
 
     public static void main(String[] args) throws Exception {
         Lines.claimStandardOutput();
+        Shutdowns.hasten();
         Arguments arguments = new Arguments(args);
         DefaultMQProducer producer = Producers.start(arguments);
         int queueId = (int) arguments.number("queue", 0);

@@ -33,6 +33,7 @@ public final class ConcurrentConsumer implements MessageListenerConcurrently {
 
     public static void main(String[] args) throws Exception {
         Lines.claimStandardOutput();
+        Shutdowns.hasten();
         Arguments arguments = new Arguments(args);
         Receipts receipts = new Receipts(arguments);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.required("group"));

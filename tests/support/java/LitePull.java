@@ -22,6 +22,7 @@ public final class LitePull {
 
     public static void main(String[] args) throws Exception {
         Lines.claimStandardOutput();
+        Shutdowns.hasten();
         Arguments arguments = new Arguments(args);
         Receipts receipts = new Receipts(arguments);
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(arguments.required("group"));

@@ -13,6 +13,7 @@ public final class OrderedProducer {
 
     public static void main(String[] args) throws Exception {
         Lines.claimStandardOutput();
+        Shutdowns.hasten();
         Arguments arguments = new Arguments(args);
         DefaultMQProducer producer = Producers.start(arguments);
         String topic = arguments.required("topic");

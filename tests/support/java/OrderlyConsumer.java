@@ -28,6 +28,7 @@ public final class OrderlyConsumer implements MessageListenerOrderly {
 
     public static void main(String[] args) throws Exception {
         Lines.claimStandardOutput();
+        Shutdowns.hasten();
         Arguments arguments = new Arguments(args);
         Receipts receipts = new Receipts(arguments);
         String topic = arguments.required("topic");

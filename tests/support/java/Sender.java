@@ -27,6 +27,7 @@ public final class Sender {
 
     public static void main(String[] args) throws Exception {
         Lines.claimStandardOutput();
+        Shutdowns.hasten();
         Arguments arguments = new Arguments(args);
         DefaultMQProducer producer = Producers.start(arguments);
         Sender sender = new Sender(producer, arguments.required("topic"));

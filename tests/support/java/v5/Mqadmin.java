@@ -3,6 +3,8 @@ package rmqordered.testclients;
 import com.alibaba.fastjson2.JSON;
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -19,6 +21,7 @@ public final class Mqadmin {
 
     public static void main(String[] args) throws Exception {
         Lines.claimStandardOutput();
+        Shutdowns.hasten();
         try (BufferedReader input = Lines.input()) {
             String line;
             while ((line = input.readLine()) != null) {
@@ -35,7 +38,8 @@ public final class Mqadmin {
         PrintStream standardError = System.err;
         long begin = System.nanoTime();
         try (PrintStream screen = new PrintStream(output, true, StandardCharsets.UTF_8);
-            PrintStream complaints = new PrintStream(errors, true, StandardCharsets.UTF_8)) {
+            PrintStream complaints =
+                new PrintStream(new OneThreads(errors, standardError), true, StandardCharsets.UTF_8)) {
             System.setOut(screen);
             System.setErr(complaints);
             MQAdminStartup.main0(words, null);
@@ -48,5 +52,34 @@ public final class Mqadmin {
         printed.put("errors", errors.toString(StandardCharsets.UTF_8));
         printed.put("millis", (System.nanoTime() - begin) / 1_000_000);
         return printed;
+    }
+
+    /**
+     * Takes what the thread that made it writes, and passes on what others do: threads that the command before has
+     * left behind may still log that their connections are gone.
+     */
+    private static final class OneThreads extends OutputStream {
+        private final Thread owner = Thread.currentThread();
+        private final OutputStream mine;
+        private final OutputStream theirs;
+
+        OneThreads(OutputStream mine, OutputStream theirs) {
+            this.mine = mine;
+            this.theirs = theirs;
+        }
+
+        @Override
+        public void write(int one) throws IOException {
+            chosen().write(one);
+        }
+
+        @Override
+        public void write(byte[] bytes, int from, int count) throws IOException {
+            chosen().write(bytes, from, count);
+        }
+
+        private OutputStream chosen() {
+            return Thread.currentThread() == owner ? mine : theirs;
+        }
     }
 }

@@ -23,6 +23,7 @@ public final class SecuredClient {
 
     public static void main(String[] args) throws Exception {
         Lines.claimStandardOutput();
+        Shutdowns.hasten();
         Arguments arguments = new Arguments(args);
         RPCHook hook = arguments.optional("access-key") == null ? null : new AclClientRPCHook(
             new SessionCredentials(arguments.required("access-key"), arguments.required("secret-key")));
