@@ -7,8 +7,9 @@ Both brokers are filled by Apache's batch producer, with bodies of 100 bytes and
 Python then read the same four queues in turns, and the best of the rounds counts: the machine is
 shared, so only the ratios mean anything. The reader makes Arrow batches with every column but the
 map of properties, checksums verified. It runs as one process that reads one queue after the other,
-and as Spark runs it, a process for each queue; Java's consumer has its threads. The processor time
-of the clients alone is shown beside: it depends little on what else the machine does.
+and as Spark runs it, a process for each queue; Java's consumer has its threads, and is measured
+after the first half, when its compiler has done most of its work. The processor time of the clients
+alone is shown beside: it depends little on what else the machine does.
 
 ``--check`` makes it an error when the reader is not at least twice as fast as Java, either way.
 ``--soak`` reads the same queues again and again and shows the process's memory at intervals.
@@ -140,7 +141,7 @@ def compare(filled: Filled, rounds: int, home: Path, workers: Executor) -> Compa
     for number in range(rounds):
         console.print(f"round {number + 1} of {rounds}: {filled.name}")
         arguments = {"topic": filled.topic, "group": unique_name("group"), "count": filled.count}
-        done = run_load(filled.server, "pull", home, **arguments)
+        done = run_load(filled.server, "pull", home, warm_up=filled.count // 2, **arguments)
         found.java.note(done["count"], done["nanos"] / 1e9, done["cpuNanos"] / 1e9)
         read(filled, found.single)
         read(filled, found.each, workers)
