@@ -8,6 +8,7 @@
       TransportError                    retryable = True; the network failed
         ConnectFailed
         ConnectionLost
+          ClientClosed                  retryable = False; by this process, on purpose
         RequestTimedOut (TimeoutError)  the outcome of the request is unknown
       BrokerError                       a valid answer with an unwelcome code
         TopicNotFound
@@ -101,6 +102,22 @@ class ConnectionLost(TransportError):
 
     def __str__(self) -> str:
         return f"connection to {self.address} was lost: {self.reason}"
+
+
+class ClientClosed(ConnectionLost):
+    """Somebody in this process has closed the client whose connection this would be."""
+
+    retryable = False
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, "this client is closed")
+        self.args = (address,)
+
+    def __str__(self) -> str:
+        return (
+            f"nothing more is sent to {self.address}: this client is closed; "
+            "keep it open until everything that uses it has ended, or make another"
+        )
 
 
 class RequestTimedOut(TransportError, TimeoutError):

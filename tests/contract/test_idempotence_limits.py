@@ -76,8 +76,11 @@ class _LateTransport:
         else:
             self._inner.send_all(data, timeout_ms)
 
-    def receive_into(self, buffer: bytearray) -> int:
-        return self._inner.receive_into(buffer)
+    def try_send(self, data: memoryview) -> int:
+        return self._inner.try_send(data)
+
+    def receive_into(self, buffer: bytearray | memoryview, timeout_ms: int | None = None) -> int:
+        return self._inner.receive_into(buffer, timeout_ms)
 
     def close(self) -> None:
         self._inner.close()

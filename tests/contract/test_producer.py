@@ -57,9 +57,12 @@ class _DeafTransport:
                 self._is_deaf = self._is_deaf or self._plan.sends in self._plan.positions
         self._inner.send_all(data, timeout_ms)
 
-    def receive_into(self, buffer: bytearray) -> int:
+    def try_send(self, data: memoryview) -> int:
+        return self._inner.try_send(data)
+
+    def receive_into(self, buffer: bytearray | memoryview, timeout_ms: int | None = None) -> int:
         # The broker has answered, so it has stored; nobody hears it.
-        while (count := self._inner.receive_into(buffer)) > 0 and self._is_deaf:
+        while (count := self._inner.receive_into(buffer, timeout_ms)) > 0 and self._is_deaf:
             if not self._plan.is_silent:
                 raise ConnectionLost("cut", "the answer was lost on the way")
         return count

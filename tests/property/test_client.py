@@ -11,7 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.property.faults import FAULTS, arm
 
-from rmq_ordered.client import OrderedProducer, QueueReader, ReadPlan, SendSettings, reader
+from rmq_ordered.client import (
+    OrderedProducer,
+    QueueReader,
+    ReadPlan,
+    SendSettings,
+    pulls,
+    reader,
+)
 from rmq_ordered.model import QueueRange
 from rmq_ordered.protocol.codes import RequestCode
 from rmq_ordered.testing import ClusterDouble
@@ -65,7 +72,7 @@ def test_no_gap_in_range_whatever_the_broker_does(
     filter_scan: int,
     faults: list[str | None],
 ) -> None:
-    monkeypatch.setattr(reader, "_STOCK_DEPTH", 4)
+    monkeypatch.setattr(pulls, "_STOCK_DEPTH", 4)
     monkeypatch.setattr(reader, "_CHUNK_OFFSETS", 20)
     start, end = sorted(bound % (size + 1) for bound in bounds)
     cluster = ClusterDouble()

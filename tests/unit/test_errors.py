@@ -15,6 +15,7 @@ SAMPLES: list[tuple[errors.RmqOrderedError, list[str]]] = [
     (errors.LocalProtocolError("too long"), ["too long"]),
     (errors.RemoteProtocolError("no frame"), ["no frame"]),
     (errors.TransportError("mq1:9876", "broken"), ["mq1:9876", "broken"]),
+    (errors.ClientClosed("mq1:9876"), ["mq1:9876", "this client is closed", "make another"]),
     (errors.ConnectFailed("mq1:9876", "refused"), ["mq1:9876", "refused", "check that"]),
     (errors.ConnectionLost("mq1:9876", "reset"), ["mq1:9876", "was lost", "reset"]),
     (errors.RequestTimedOut("mq1:9876", "a pull", 3000), ["mq1:9876", "a pull", "3000", "unknown"]),

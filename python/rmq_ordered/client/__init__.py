@@ -15,9 +15,10 @@ from rmq_ordered.client.connection import Client
 from rmq_ordered.client.consumer import OrderedConsumer
 from rmq_ordered.client.consumer_settings import ConsumerSettings
 from rmq_ordered.client.leases import LeaseKeeper
+from rmq_ordered.client.plan import ReadPlan
 from rmq_ordered.client.pop import PopConsumer, PopHold
 from rmq_ordered.client.producer import OrderedProducer
-from rmq_ordered.client.reader import QueueReader, ReadPlan
+from rmq_ordered.client.reader import QueueReader
 from rmq_ordered.client.send_settings import SendSettings
 from rmq_ordered.client.writer import OrderedWriter
 from rmq_ordered.model import Compression, OnDivergence, OnLayoutChange, Selector

@@ -30,6 +30,7 @@ from rmq_ordered.model import (
 )
 from rmq_ordered.net.channel import PendingAnswer
 from rmq_ordered.net.remoting import Remoting
+from rmq_ordered.net.stream import AnswerStream
 from rmq_ordered.protocol import groups, locks, topics
 from rmq_ordered.protocol.answers import accepted, ensure_success, understood
 from rmq_ordered.protocol.codes import ResponseCode
@@ -319,18 +320,16 @@ class BrokerOperations:
         self, queue: MessageQueue, request: RemotingCommand, what: str, timeout_ms: int
     ) -> PendingAnswer:
         """Send any request about a queue without waiting."""
-        (pending,) = self.start_many(queue, [(request, what)], timeout_ms)
-        return pending
-
-    def start_many(
-        self,
-        queue: MessageQueue,
-        requests: Sequence[tuple[RemotingCommand, str]],
-        timeout_ms: int,
-    ) -> list[PendingAnswer]:
-        """Send some requests about a queue, each with its name in errors, in one go."""
         try:
-            return self._remoting.start_many(self.address(queue), requests, timeout_ms)
+            return self._remoting.start(self.address(queue), request, what, timeout_ms)
+        except TransportError:
+            self._routes.forget(queue.topic)
+            raise
+
+    def open_stream(self, queue: MessageQueue, what: str) -> AnswerStream:
+        """A connection of the caller's own to a queue's broker; the caller closes it."""
+        try:
+            return self._remoting.open_stream(self.address(queue), what)
         except TransportError:
             self._routes.forget(queue.topic)
             raise

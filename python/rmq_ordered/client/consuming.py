@@ -423,7 +423,7 @@ def _read(
 ) -> tuple[PullResult, list[tuple[int, Record]]]:
     result = parse_pull(response)
     asked, tags = one.progress.pull_offset, one.subscription.tags
-    return result, read_records(result.body, one.progress.queue, tags, start=asked)
+    return result, read_records(response.body, one.progress.queue, tags, start=asked)
 
 
 def _abandon_pull(one: Owned) -> None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.client.reader import QueueReader, ReadPlan
+from rmq_ordered.client.plan import ReadPlan
+from rmq_ordered.client.reader import QueueReader
 from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.columnar.records import STAMPED_DIGEST_DIGITS, STAMPED_SEQUENCE_DIGITS
 from rmq_ordered.errors import AccessDenied, BrokerBusy, OffsetOutOfRange

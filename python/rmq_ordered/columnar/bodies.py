@@ -72,7 +72,8 @@ def verify_checksums(records: Records, fields: Fields, damage: Damage) -> None:
     # One call per body: numpy has no CRC, and table look-ups in numpy are slower than this.
     view = records.octets.data
     slices = zip(fields.body_starts.tolist(), fields.body_ends.tolist(), strict=True)
-    found = np.array([crc32(view[start:end]) for start, end in slices], np.int64) & CRC_MASK
+    checksums = [crc32(view[start:end]) for start, end in slices]
+    found = np.fromiter(checksums, np.int64, len(checksums)) & CRC_MASK
     for row in np.flatnonzero(found != fields.body_crcs).tolist():
         expected = "a body with the CRC that its record states"
         damage.add(row, expected, f"CRC {found[row]} instead of {fields.body_crcs[row]}")

@@ -44,7 +44,7 @@ def clip(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
     return batch.slice(first, max(0, last - first))
 
 
-def skip_records(body: bytes, floor: int) -> bytes | memoryview:
+def skip_records(body: bytes | memoryview, floor: int) -> bytes | memoryview:
     """Raw records without those that begin below a queue offset; offsets must rise.
 
     The floor is where an earlier answer ended, so no record reaches over it. Stops where the bytes

@@ -54,7 +54,9 @@ def gather_slices(
     """Copies the slices ``[start, end)`` of a buffer into one array of strings or binaries.
 
     The slices and the gaps between them, read in turn, already are an Arrow array over the buffer;
-    taking every second element of it copies each slice once and nothing else.
+    taking every second element of it copies each slice once, and again where Arrow did not guess
+    how long they are together. Slices of one length, as ids, tags and often bodies are, take less
+    than half of that time.
 
     Args:
         buffer: The bytes, fewer than 2 GiB.
@@ -67,18 +69,36 @@ def gather_slices(
     count = starts.size
     if count == 0:
         return pa.nulls(row_count, kind)
+    is_each_a_row = rows is None or rows.size == row_count
+    if is_each_a_row and (length := _common_length(starts, ends)):
+        octets = np.frombuffer(buffer, np.uint8)
+        items = gather_fixed(octets, starts, np.dtype(f"V{length}"))
+        return _of_one_length(items, count, length, kind)
     edges = np.empty(2 * count, np.int32)
     edges[0::2] = starts
     edges[1::2] = ends
     pieces = pa.Array.from_buffers(kind, 2 * count - 1, [None, pa.py_buffer(edges), buffer])
     wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
-    if rows is None or rows.size == row_count:
+    if rows is None or is_each_a_row:  # the former for the type checker alone
         return pieces.take(pa.array(wanted))
     spread = np.zeros(row_count, np.int32)
     spread[rows] = wanted
     is_missing = np.ones(row_count, np.bool_)
     is_missing[rows] = False
     return pieces.take(pa.array(spread, mask=is_missing))
+
+
+def _common_length(starts: Integers, ends: Integers) -> int:
+    """How long every slice is; 0 if they differ."""
+    lengths = ends - starts
+    return int(lengths[0]) if (lengths == lengths[0]).all() else 0
+
+
+def _of_one_length(
+    items: bytes | npt.NDArray[Any], count: int, length: int, kind: pa.DataType
+) -> pa.Array:
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(length)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(ends), pa.py_buffer(items)])
 
 
 def join_rows(*pieces: pa.Array | pa.Scalar) -> pa.Array:
@@ -100,6 +120,4 @@ def repeat_text(text: str, count: int) -> pa.Array:
     Not ``pa.repeat``: its scalar makes Arrow look for pandas on the disk, each time it is missing.
     """
     encoded = text.encode()
-    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
-    data = pa.py_buffer(encoded * count)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), data])
+    return _of_one_length(encoded * count, count, len(encoded), pa.string())

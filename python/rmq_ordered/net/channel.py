@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
@@ -25,9 +25,14 @@ from rmq_ordered.errors import (
     TransportError,
 )
 from rmq_ordered.net.transport import STALL_TIMEOUT_MS, Transport
+from rmq_ordered.protocol.answers import not_rocketmq
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import FLAG_RESPONSE, RemotingCommand, encode_command
-from rmq_ordered.protocol.connection import RemotingConnection, RequestReceived
+from rmq_ordered.protocol.connection import (
+    SERVER_STOPS,
+    RemotingConnection,
+    RequestReceived,
+)
 
 _LOG: Final = logging.getLogger("rmq_ordered.net")
 # Large enough that a full pull answer needs few system calls, small enough to have one per
@@ -74,8 +79,7 @@ class PendingAnswer:
         if self.repeat is None:
             raise ConnectionLost(
                 self.channel.address,
-                f"asked to go away instead of answering {self.what}: the server is stopping; "
-                "try again when it runs, or at the address that its name server gives then",
+                f"asked to go away instead of answering {self.what}: {SERVER_STOPS}",
             )
         return self.repeat(self._remaining_ms()).result()
 
@@ -91,7 +95,7 @@ class PendingAnswer:
             reason = f"{error.reason}; it had not answered {self.what}"
             raise ConnectionLost(error.address, reason) from error
         except RemoteProtocolError as error:
-            raise _not_rocketmq(self.channel.address, self.what, error) from error
+            raise not_rocketmq(self.channel.address, self.what, error) from error
 
     def _remaining_ms(self) -> int:
         return max(0, self.deadline_ms - self.channel.clock.monotonic_ms())
@@ -99,14 +103,6 @@ class PendingAnswer:
     def abandon(self) -> None:
         """Nobody waits for this answer any more."""
         self.channel.forget(self.opaque)
-
-
-class Outgoing(NamedTuple):
-    """A request to be sent: what it is, in words for errors, and how to send it elsewhere."""
-
-    command: RemotingCommand
-    what: str
-    repeat: Repeat | None = None
 
 
 class Channel:
@@ -153,28 +149,17 @@ class Channel:
     def start(
         self, command: RemotingCommand, what: str, timeout_ms: int, repeat: Repeat | None = None
     ) -> PendingAnswer:
-        """Send a request and return at once."""
-        (pending,) = self.start_many([Outgoing(command, what, repeat)], timeout_ms)
-        return pending
-
-    def start_many(self, requests: Sequence[Outgoing], timeout_ms: int) -> list[PendingAnswer]:
-        """Send one request or more in one go and return at once."""
+        """Send a request and return at once; `repeat` sends it again, should it be told to."""
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
-        started: list[PendingAnswer] = []
-        first = requests[0].what
-        with self._turn(first, timeout_ms):
+        with self._turn(what, timeout_ms):
             with self._lock:
-                self._ensure_open(first)
-                sent = self._connection.send_requests([one.command for one in requests])
-                for (_, what, repeat), (opaque, _) in zip(requests, sent, strict=True):
-                    future = self._waiting[opaque] = Future()
-                    started.append(
-                        PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future, repeat)
-                    )
-                    _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
+                self._ensure_open(what)
+                opaque, data = self._connection.send_request(command)
+                future = self._waiting[opaque] = Future()
+                _LOG.debug("> %s opaque=%s to=%s", what, opaque, self.address)
             left_ms = max(1, deadline_ms - self.clock.monotonic_ms())
-            self._send(b"".join(data for _, data in sent), first, left_ms)
-        return started
+            self._send(data, what, left_ms)
+        return PendingAnswer(self, opaque, what, timeout_ms, deadline_ms, future, repeat)
 
     def call(self, command: RemotingCommand, what: str, timeout_ms: int) -> RemotingCommand:
         """Send a request and wait for its answer."""
@@ -286,14 +271,7 @@ class Channel:
         """Raise the first failure, if there was one, to somebody who wants to send."""
         failure = self._failure
         if isinstance(failure, RemoteProtocolError):
-            raise _not_rocketmq(self.address, what, failure) from failure
+            raise not_rocketmq(self.address, what, failure) from failure
         if failure is not None:
             reason = failure.reason if isinstance(failure, TransportError) else str(failure)
             raise ConnectionLost(self.address, f"{reason}, for {what}") from failure
-
-
-def _not_rocketmq(address: str, what: str, error: RemoteProtocolError) -> RemoteProtocolError:
-    return RemoteProtocolError(
-        f"{address} did not answer {what} as RocketMQ would: {error}; "
-        "check that this is the address of a RocketMQ name server or broker"
-    )

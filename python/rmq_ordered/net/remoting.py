@@ -1,21 +1,25 @@
-"""All connections of one client: one per address, opened when needed, again after a failure."""
+"""All connections of one client: one per address, opened when needed, again after a failure.
+
+And streams, each for one caller alone.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
+from weakref import WeakSet
 
 from rmq_ordered.clock import Clock
-from rmq_ordered.errors import ConnectFailed, ConnectionLost
-from rmq_ordered.net.channel import Channel, OnRequest, Outgoing, PendingAnswer, ignore_request
-from rmq_ordered.net.transport import Connect, connect_tcp
+from rmq_ordered.errors import ClientClosed, ConnectFailed
+from rmq_ordered.net.channel import Channel, OnRequest, PendingAnswer, ignore_request
+from rmq_ordered.net.stream import AnswerStream
+from rmq_ordered.net.transport import Connect, Transport, connect_tcp
 from rmq_ordered.protocol.command import RemotingCommand
 
 _LOG: Final = logging.getLogger("rmq_ordered.net")
-_CLOSED: Final = "this client is closed"
 
 Prepare = Callable[[RemotingCommand], RemotingCommand]
 
@@ -37,27 +41,28 @@ class Remoting:
     ) -> None:
         self._clock = clock
         self._connect = connect
-        self._prepare = prepare
+        self.prepare = prepare
         self._on_request = on_request
         self._lock = threading.Lock()
         self._connecting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._channels: dict[str, Channel] = {}
         self._retired: list[Channel] = []
+        # Those that somebody still has: closing one, which may happen while garbage is collected,
+        # must not need a lock.
+        self._streams: WeakSet[AnswerStream] = WeakSet()
         self._is_closed = False
 
     def start(
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
     ) -> PendingAnswer:
         """Send a request and return at once."""
-        (pending,) = self.start_many(address, [(command, what)], timeout_ms)
-        return pending
+        prepared = self.prepare(command)
 
-    def start_many(
-        self, address: str, requests: Sequence[tuple[RemotingCommand, str]], timeout_ms: int
-    ) -> list[PendingAnswer]:
-        """Send some requests, each with its name in errors, in one go; returns at once."""
-        outgoing = [self._outgoing(address, command, what) for command, what in requests]
-        return self._channel(address, outgoing[0].what).start_many(outgoing, timeout_ms)
+        def repeat(left_ms: int) -> PendingAnswer:
+            _LOG.debug("= told to go away by=%s, sending %s again", address, what)
+            return self._channel(address, what).start(prepared, what, left_ms)
+
+        return self._channel(address, what).start(prepared, what, timeout_ms, repeat)
 
     def call(
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
@@ -65,23 +70,28 @@ class Remoting:
         """Send a request and wait for its answer."""
         return self.start(address, command, what, timeout_ms).result()
 
+    def open_stream(self, address: str, what: str) -> AnswerStream:
+        """A connection for the caller alone, who closes it; raises TransportError."""
+        stream = AnswerStream(address, self._open(address, what), self._clock)
+        with self._lock:
+            if not self._is_closed:
+                self._streams.add(stream)
+                _LOG.debug("= stream to=%s", address)
+                return stream
+        stream.close()
+        raise ClientClosed(address)
+
     def close(self) -> None:
         """Close every connection."""
         with self._lock:
             self._is_closed = True
             channels = [*self._channels.values(), *self._retired]
             self._channels, self._retired = {}, []
+            streams = list(self._streams)
+        for stream in streams:
+            stream.close()
         for channel in channels:
             channel.close()
-
-    def _outgoing(self, address: str, command: RemotingCommand, what: str) -> Outgoing:
-        prepared = self._prepare(command)
-
-        def repeat(left_ms: int) -> PendingAnswer:
-            _LOG.debug("= told to go away by=%s, sending %s again", address, what)
-            return self._channel(address, what).start(prepared, what, left_ms)
-
-        return Outgoing(prepared, what, repeat)
 
     def _channel(self, address: str, what: str) -> Channel:
         """The open channel to an address; a lock per address makes only one, and others go on."""
@@ -91,11 +101,14 @@ class Remoting:
             known = self._known(address)
             if known is not None:
                 return known
-            try:
-                transport = self._connect(address)
-            except ConnectFailed as error:
-                raise ConnectFailed(address, f"{error.reason}, for {what}") from error
+            transport = self._open(address, what)
             return self._admit(Channel(address, transport, self._clock, self._on_request))
+
+    def _open(self, address: str, what: str) -> Transport:
+        try:
+            return self._connect(address)
+        except ConnectFailed as error:
+            raise ConnectFailed(address, f"{error.reason}, for {what}") from error
 
     def _known(self, address: str) -> Channel | None:
         with self._lock:
@@ -114,8 +127,8 @@ class Remoting:
                 _LOG.debug("= connected to=%s", channel.address)
                 return channel
         channel.close()
-        raise ConnectionLost(channel.address, _CLOSED)
+        raise ClientClosed(channel.address)
 
     def _ensure_open(self, address: str) -> None:
         if self._is_closed:
-            raise ConnectionLost(address, _CLOSED)
+            raise ClientClosed(address)

@@ -17,10 +17,12 @@ from functools import partial
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net.transport import (
     CONNECT_TIMEOUT_MS,
+    NOTHING_YET,
     STALL_TIMEOUT_MS,
     Connect,
     SendBudget,
     SocketGuard,
+    TimeLeft,
     Transport,
     open_socket,
     split_address,
@@ -92,10 +94,22 @@ class TlsTransport:
                 sent = self._attempt(partial(self._socket.send, rest), "send", left_ms)
             rest = rest[sent:]
 
-    def receive_into(self, buffer: bytearray) -> int:
+    def try_send(self, data: memoryview) -> int:
+        """Send what can be sent without waiting."""
+        try:
+            with self._guard.use():
+                return self._attempt(partial(self._socket.send, data), "send", _within(0))
+        except _TimeIsOverError:
+            return 0
+
+    def receive_into(self, buffer: bytearray | memoryview, timeout_ms: int | None = None) -> int:
         """Wait for bytes; 0 means that the peer closed."""
-        with self._guard.use():
-            count = self._attempt(partial(self._socket.recv_into, buffer), "receive", _idle_ms)
+        left_ms = _idle_ms if timeout_ms is None else _within(timeout_ms)
+        try:
+            with self._guard.use():
+                count = self._attempt(partial(self._socket.recv_into, buffer), "receive", left_ms)
+        except _TimeIsOverError:
+            return NOTHING_YET
         if count == 0 and not self._has_received:
             raise self._lost("closed by the peer before it said anything")
         self._has_received = True
@@ -136,3 +150,19 @@ class TlsTransport:
 def _idle_ms() -> int:
     """An idle connection is no error."""
     return STALL_TIMEOUT_MS
+
+
+class _TimeIsOverError(Exception):
+    """Nothing could be sent or received in time."""
+
+
+def _within(timeout_ms: int) -> Callable[[], int]:
+    """How long to wait; raises _TimeIsOverError after that time."""
+    left = TimeLeft(timeout_ms)
+
+    def left_ms() -> int:
+        if (now_left_ms := left.ms()) <= 0:
+            raise _TimeIsOverError
+        return now_left_ms
+
+    return left_ms

@@ -1,4 +1,4 @@
-"""A TCP connection as the channel needs it; only here and in ``tls`` is OSError translated."""
+"""A TCP connection for channels and streams; only here and in ``tls`` is OSError translated."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from rmq_ordered.net.system import SystemClock
 CONNECT_TIMEOUT_MS: Final = 3_000
 # For what has no deadline of its own: a peer that takes no bytes for this long is dead.
 STALL_TIMEOUT_MS: Final = 15_000
+# What ``receive_into`` returns when nothing came in time.
+NOTHING_YET: Final = -1
+# The system takes no longer waits: 24 days.
+_LONGEST_POLL_MS: Final = 2**31 - 1
 _CLOCK: Final = SystemClock()
 
 
@@ -25,8 +29,17 @@ class Transport(Protocol):
     def send_all(self, data: bytes, timeout_ms: int = STALL_TIMEOUT_MS) -> None:
         """Send every byte within the time, or raise ConnectionLost."""
 
-    def receive_into(self, buffer: bytearray) -> int:
-        """Wait for bytes; 0 means that the peer closed. Raises ConnectionLost."""
+    def try_send(self, data: memoryview) -> int:
+        """Send what can be sent without waiting; returns how much, or raises ConnectionLost.
+
+        What was not taken has to be offered again as it is: TLS may have begun with it.
+        """
+
+    def receive_into(self, buffer: bytearray | memoryview, timeout_ms: int | None = None) -> int:
+        """Wait for bytes, for ever or so long; 0 means that the peer closed.
+
+        Returns NOTHING_YET when the time is over. Raises ConnectionLost.
+        """
 
     def close(self) -> None:
         """End the stream; a blocked ``receive_into`` returns or raises. Idempotent."""
@@ -86,29 +99,42 @@ class SocketGuard:
             self._socket.close()
 
 
-class SendBudget:
-    """How much time is left for one send: whatever moves in between, it ends in time.
+class TimeLeft:
+    """How long the network may still let us wait: whatever moves in between, it ends in time.
 
-    The clock is read when the peer first lets us wait, so that most sends cost nothing.
+    The clock is read when we first have to wait, so that most calls cost nothing.
     """
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._end_ms: int | None = None
+
+    def ms(self) -> int:
+        """Not above 0 when the time is over."""
+        now_ms = _CLOCK.monotonic_ms()
+        if self._end_ms is None:
+            self._end_ms = now_ms + self._timeout_ms
+        return self._end_ms - now_ms
+
+
+class SendBudget:
+    """How much time is left for one send."""
 
     def __init__(self, address: str, size: int, timeout_ms: int) -> None:
         self._address = address
         self._size = size
         self._timeout_ms = timeout_ms
-        self._end_ms: int | None = None
+        self._left = TimeLeft(timeout_ms)
 
     def left_ms(self, rest: int) -> int:
         """Above 0, or raises ConnectionLost while ``rest`` bytes have not been taken."""
-        now_ms = _CLOCK.monotonic_ms()
-        if self._end_ms is None:
-            self._end_ms = now_ms + self._timeout_ms
-        if now_ms >= self._end_ms:
+        left_ms = self._left.ms()
+        if left_ms <= 0:
             taken = f"{self._size - rest} of {self._size} bytes"
             raise ConnectionLost(
                 self._address, f"the peer took only {taken} within {self._timeout_ms} ms"
             )
-        return self._end_ms - now_ms
+        return left_ms
 
 
 class TcpTransport:
@@ -139,12 +165,25 @@ class TcpTransport:
                 except OSError as error:
                     raise ConnectionLost(self._address, f"send failed: {words(error)}") from error
 
-    def receive_into(self, buffer: bytearray) -> int:
+    def try_send(self, data: memoryview) -> int:
+        """Send what can be sent without waiting."""
+        with self._guard.use():
+            try:
+                return self._socket.send(data)
+            except BlockingIOError:
+                return 0
+            except OSError as error:
+                raise ConnectionLost(self._address, f"send failed: {words(error)}") from error
+
+    def receive_into(self, buffer: bytearray | memoryview, timeout_ms: int | None = None) -> int:
         """Wait for bytes; an idle connection is not an error."""
         with self._guard.use():
             while True:
-                self._incoming.poll(STALL_TIMEOUT_MS)
+                wait_ms = STALL_TIMEOUT_MS if timeout_ms is None else timeout_ms
+                ready = self._incoming.poll(min(wait_ms, _LONGEST_POLL_MS))
                 self._guard.ensure_open()
+                if not ready and timeout_ms is not None:
+                    return NOTHING_YET
                 try:
                     return self._socket.recv_into(buffer)
                 except BlockingIOError:
@@ -186,7 +225,7 @@ def wait_for(sock: socket.socket, event: int, timeout_ms: int) -> None:
     """Until the socket is ready for the event of ``select.poll``, or the time is over."""
     poll = select.poll()
     poll.register(sock, event)
-    poll.poll(timeout_ms)
+    poll.poll(min(timeout_ms, _LONGEST_POLL_MS))
 
 
 def words(error: OSError | UnicodeError) -> str:

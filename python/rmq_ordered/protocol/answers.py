@@ -7,13 +7,13 @@ from typing import Final, TypeVar
 
 from rmq_ordered.errors import AccessDenied, BrokerBusy, BrokerError, RemoteProtocolError
 from rmq_ordered.protocol.codes import ResponseCode
-from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.command import Header, RemotingCommand
 
 T = TypeVar("T")
 _BUSY: Final = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL})
 
 
-def refusal(response: RemotingCommand, address: str, what: str) -> BrokerError:
+def refusal(response: Header | RemotingCommand, address: str, what: str) -> BrokerError:
     """The error for a response whose code is not what the caller can use."""
     error: type[BrokerError] = BrokerError
     if response.code in _BUSY:
@@ -45,6 +45,17 @@ def understood(
     try:
         return parse(response, address)
     except RemoteProtocolError as error:
-        raise RemoteProtocolError(
-            f"{address} answered {what} in an unknown way: {error}"
-        ) from error
+        raise unknown_answer(address, what, error) from error
+
+
+def unknown_answer(address: str, what: str, error: RemoteProtocolError) -> RemoteProtocolError:
+    """For an answer that makes no sense."""
+    return RemoteProtocolError(f"{address} answered {what} in an unknown way: {error}")
+
+
+def not_rocketmq(address: str, what: str, error: RemoteProtocolError) -> RemoteProtocolError:
+    """For bytes that are no answer at all."""
+    return RemoteProtocolError(
+        f"{address} did not answer {what} as RocketMQ would: {error}; "
+        "check that this is the address of a RocketMQ name server or broker"
+    )

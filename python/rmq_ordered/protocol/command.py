@@ -20,7 +20,7 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
 from rmq_ordered.protocol.frame import Frame, HeaderCodec, encode_frame
@@ -39,7 +39,28 @@ _FIXED: Final = struct.Struct(">hbhii")
 # A pull of a few messages costs little more than its header: the decoder is made once, and headers
 # are put together from their texts, which takes half of an encoder's time.
 _quoted: Final = json.encoder.encode_basestring
-_from_json: Final = json.JSONDecoder().decode
+_DECODER: Final = json.JSONDecoder()
+
+
+class Header(NamedTuple):
+    """What a command says before its body; ``ext_fields`` as in ``RemotingCommand``."""
+
+    code: int
+    opaque: int
+    flag: int
+    ext_fields: Mapping[str, str] | None
+    remark: str | None
+    language: str
+    version: int
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this answers a request of ours."""
+        return bool(self.flag & FLAG_RESPONSE)
+
+    def ext_int(self, name: str) -> int:
+        """A field that must be there and be a whole number."""
+        return _ext_int(self.code, self.ext_fields, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +89,30 @@ class RemotingCommand:
 
     def ext(self, name: str) -> str:
         """A header field that must be there."""
-        try:
-            return (self.ext_fields or {})[name]
-        except KeyError:
-            raise RemoteProtocolError(
-                f"answer with code {self.code} lacks the header field '{name}'"
-            ) from None
+        return _ext(self.code, self.ext_fields, name)
 
     def ext_int(self, name: str) -> int:
         """A header field that must be there and be a whole number."""
-        text = self.ext(name)
-        try:
-            return int(text)
-        except ValueError:
-            raise RemoteProtocolError(
-                f"header field '{name}' should be a whole number, found {text!r}"
-            ) from None
+        return _ext_int(self.code, self.ext_fields, name)
+
+
+def _ext(code: int, ext_fields: Mapping[str, str] | None, name: str) -> str:
+    try:
+        return (ext_fields or {})[name]
+    except KeyError:
+        raise RemoteProtocolError(
+            f"answer with code {code} lacks the header field '{name}'"
+        ) from None
+
+
+def _ext_int(code: int, ext_fields: Mapping[str, str] | None, name: str) -> int:
+    text = _ext(code, ext_fields, name)
+    try:
+        return int(text)
+    except ValueError:
+        raise RemoteProtocolError(
+            f"header field '{name}' should be a whole number, found {text!r}"
+        ) from None
 
 
 def encode_command(command: RemotingCommand, opaque: int | None = None) -> bytes:
@@ -95,10 +124,18 @@ def encode_command(command: RemotingCommand, opaque: int | None = None) -> bytes
 
 def decode_command(frame: Frame) -> RemotingCommand:
     """The command in a frame, or RemoteProtocolError."""
-    if frame.codec is not HeaderCodec.JSON:
-        return _decode_binary(frame)
+    code, opaque, flag, ext, remark, language, version = decode_header(frame.codec, frame.header)
+    return RemotingCommand(
+        code, opaque, flag, ext, frame.body, remark, language, version, frame.codec
+    )
+
+
+def decode_header(codec: HeaderCodec, data: bytes) -> Header:
+    """The header of a frame, or RemoteProtocolError."""
+    if codec is not HeaderCodec.JSON:
+        return _decode_binary(data)
     try:
-        return _decode_json(frame)
+        return _decode_json(data)
     except RecursionError as error:
         # Parsing, writing and showing what is nested all go down level by level.
         raise RemoteProtocolError(
@@ -124,9 +161,9 @@ def _encode_json(command: RemotingCommand, opaque: int) -> bytes:
         raise LocalProtocolError(f"a header field is not valid Unicode text: {error}") from error
 
 
-def _decode_json(frame: Frame) -> RemotingCommand:
+def _decode_json(data: bytes) -> Header:
     try:
-        header = _from_json(frame.header.decode(errors="surrogatepass"))
+        header = _parse_json(data.decode(errors="surrogatepass"))
     except ValueError as error:
         raise RemoteProtocolError(f"a frame's JSON header cannot be read: {error}") from error
     if not isinstance(header, dict):
@@ -135,17 +172,24 @@ def _decode_json(frame: Frame) -> RemotingCommand:
     if ext is not None and not isinstance(ext, dict):
         raise RemoteProtocolError(f"extFields should be a JSON object, found {ext!r:.80}")
     remark = header.get("remark")
-    return RemotingCommand(
-        code=_header_int(header, "code"),
-        opaque=_header_int(header, "opaque"),
-        flag=_header_int(header, "flag"),
-        ext_fields=None if ext is None else _texts(ext),
-        body=frame.body,
-        remark=None if remark is None else str(remark),
-        language=str(header.get("language") or "JAVA"),
-        version=_header_int(header, "version"),
-        codec=frame.codec,
+    return Header(
+        _header_int(header, "code"),
+        _header_int(header, "opaque"),
+        _header_int(header, "flag"),
+        None if ext is None else _texts(ext),
+        None if remark is None else str(remark),
+        str(header.get("language") or "JAVA"),
+        _header_int(header, "version"),
     )
+
+
+def _parse_json(text: str) -> Any:
+    # Hardly anybody writes spaces around a header; looking for them takes a third of the time.
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except ValueError:
+        return _DECODER.decode(text)
+    return value if end == len(text) else _DECODER.decode(text)
 
 
 def _header_int(header: Mapping[str, Any], name: str) -> int:
@@ -201,24 +245,22 @@ def _prefixed(text: str, length_format: str) -> bytes:
     return struct.pack(length_format, len(data)) + data
 
 
-def _decode_binary(frame: Frame) -> RemotingCommand:
+def _decode_binary(data: bytes) -> Header:
     try:
-        code, language, version, opaque, flag = _FIXED.unpack_from(frame.header)
-        remark, position = _read_text(frame.header, _FIXED.size, 4)
-        (ext_length,) = struct.unpack_from(">i", frame.header, position)
-        ext = _read_entries(frame.header, position + 4, ext_length)
+        code, language, version, opaque, flag = _FIXED.unpack_from(data)
+        remark, position = _read_text(data, _FIXED.size, 4)
+        (ext_length,) = struct.unpack_from(">i", data, position)
+        ext = _read_entries(data, position + 4, ext_length)
     except (struct.error, UnicodeDecodeError) as error:
         raise RemoteProtocolError(f"a frame's binary header cannot be read: {error}") from error
-    return RemotingCommand(
+    return Header(
         code=code,
         opaque=opaque,
         flag=flag,
         ext_fields=ext or None,
-        body=frame.body,
         remark=remark or None,
         language=_LANGUAGES[language] if 0 <= language < len(_LANGUAGES) else "OTHER",
         version=version,
-        codec=frame.codec,
     )
 
 

@@ -22,7 +22,8 @@ from rmq_ordered.errors import LocalProtocolError, RemoteProtocolError
 # RocketMQ's NettyDecoder FRAME_MAX_LENGTH: the whole frame including its length word.
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
-_PREFIX: Final = struct.Struct(">iI")
+# The two length words; the second one has the header codec in its top byte.
+PREFIX: Final = struct.Struct(">iI")
 _HEADER_LENGTH_MASK: Final = 0x00FF_FFFF
 
 
@@ -31,6 +32,10 @@ class HeaderCodec(IntEnum):
 
     JSON = 0
     ROCKETMQ = 1
+
+
+# Looked up for every frame: faster than calling the enumeration.
+_CODECS: Final = {int(codec): codec for codec in HeaderCodec}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ def encode_frame(frame: Frame) -> bytes:
             f"a frame of {length + 4} bytes is over RocketMQ's limit of {MAX_FRAME_BYTES}; send "
             "less at once"
         )
-    prefix = _PREFIX.pack(length, (frame.codec << 24) | len(frame.header))
+    prefix = PREFIX.pack(length, (frame.codec << 24) | len(frame.header))
     return b"".join((prefix, frame.header, frame.body))
 
 
@@ -97,31 +102,48 @@ class FrameDecoder:
         return position
 
     def _frame_end(self, data: bytes | bytearray | memoryview, position: int) -> int:
-        """Where the frame at ``position`` ends; or its length word, while that is not all here."""
-        if position + _LENGTH.size > len(data):
-            return position + _LENGTH.size
-        (length,) = _LENGTH.unpack_from(data, position)
-        if length < 4 or length + 4 > self._max_frame_bytes:
-            raise RemoteProtocolError(
-                f"a frame announces {length} bytes, allowed are 4 to {self._max_frame_bytes - 4}; "
-                "the peer does not speak RocketMQ's remoting protocol (is TLS expected, or is it "
-                "an HTTP port?)"
-            )
-        return position + _LENGTH.size + int(length)
+        return frame_end(data, position, self._max_frame_bytes)
 
 
-def _cut(data: bytes | bytearray | memoryview, position: int, end: int) -> Frame:
-    _, word = _PREFIX.unpack_from(data, position)
-    header_length = word & _HEADER_LENGTH_MASK
-    header_end = position + _PREFIX.size + header_length
-    if header_end > end:
+def frame_end(data: bytes | bytearray | memoryview, position: int, max_frame_bytes: int) -> int:
+    """Where the frame at ``position`` ends; or its length word, while that is not all here.
+
+    Raises:
+        RemoteProtocolError: no frame has such a length.
+    """
+    if position + _LENGTH.size > len(data):
+        return position + _LENGTH.size
+    (length,) = _LENGTH.unpack_from(data, position)
+    if length < 4 or length + 4 > max_frame_bytes:
+        raise RemoteProtocolError(
+            f"a frame announces {length} bytes, allowed are 4 to {max_frame_bytes - 4}; "
+            "the peer does not speak RocketMQ's remoting protocol (is TLS expected, or is it "
+            "an HTTP port?)"
+        )
+    return position + _LENGTH.size + int(length)
+
+
+def read_prefix(
+    data: bytes | bytearray | memoryview, position: int, end: int
+) -> tuple[HeaderCodec, int, int]:
+    """How the header of a whole frame is written, where it begins and where it ends.
+
+    Raises:
+        RemoteProtocolError: it does not fit its frame, or nobody knows how it is written.
+    """
+    _, word = PREFIX.unpack_from(data, position)
+    start, header_length = position + PREFIX.size, word & _HEADER_LENGTH_MASK
+    if start + header_length > end:
         raise RemoteProtocolError(
             f"a header of {header_length} bytes does not fit its frame of {end - position - 4}"
         )
-    try:
-        codec = HeaderCodec(word >> 24)
-    except ValueError:
-        raise RemoteProtocolError(f"unknown header codec {word >> 24}") from None
+    codec = _CODECS.get(word >> 24)
+    if codec is None:
+        raise RemoteProtocolError(f"unknown header codec {word >> 24}")
+    return codec, start, start + header_length
+
+
+def _cut(data: bytes | bytearray | memoryview, position: int, end: int) -> Frame:
+    codec, header_start, header_end = read_prefix(data, position, end)
     with memoryview(data) as view:
-        header = bytes(view[position + _PREFIX.size : header_end])
-        return Frame(codec, header, bytes(view[header_end:end]))
+        return Frame(codec, bytes(view[header_start:header_end]), bytes(view[header_end:end]))

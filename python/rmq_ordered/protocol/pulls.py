@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.protocol.codes import PullFlag, RequestCode, ResponseCode
-from rmq_ordered.protocol.command import RemotingCommand
+from rmq_ordered.protocol.command import Header, RemotingCommand
 
 
 class PullStatus(Enum):
@@ -28,15 +28,14 @@ _IMMEDIATE: Final = str(int(PullFlag.SUBSCRIPTION))
 _PATIENT: Final = str(int(PullFlag.SUBSCRIPTION | PullFlag.SUSPEND))
 
 
-@dataclass(frozen=True, slots=True)
-class PullResult:
+class PullResult(NamedTuple):
     """An answered pull: raw records in ``body``, to be decoded by whoever wants them."""
 
     status: PullStatus
     next_offset: int
     minimum: int
     maximum: int
-    body: bytes
+    body: bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +85,11 @@ def parse_pull(response: RemotingCommand) -> PullResult:
         RemoteProtocolError: a field is missing, or the queue is a static topic's that has moved:
             the offsets in its records are those of another queue.
     """
+    return pull_result(response, response.body)
+
+
+def pull_result(response: Header | RemotingCommand, body: bytes | memoryview) -> PullResult:
+    """As ``parse_pull``, of a header and the body that came with it."""
     shift = (response.ext_fields or {}).get("offsetDelta", "0")
     if shift != "0":
         raise RemoteProtocolError(
@@ -97,5 +101,5 @@ def parse_pull(response: RemotingCommand) -> PullResult:
         next_offset=response.ext_int("nextBeginOffset"),
         minimum=response.ext_int("minOffset"),
         maximum=response.ext_int("maxOffset"),
-        body=response.body,
+        body=body,
     )

@@ -12,7 +12,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.client.reader import QueueReader, ReadPlan
+from rmq_ordered.client.plan import ReadPlan
+from rmq_ordered.client.reader import QueueReader
 from rmq_ordered.columnar import DecodeOptions
 from rmq_ordered.errors import OffsetOutOfRange, QueueGap
 from rmq_ordered.model import QueueRange

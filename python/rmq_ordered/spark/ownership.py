@@ -13,7 +13,7 @@ from typing import Final
 
 from rmq_ordered.client.instances import InstanceRun
 from rmq_ordered.client.leases import LeaseKeeper
-from rmq_ordered.client.reader import (
+from rmq_ordered.client.plan import (
     ALL_MESSAGES,
     ANONYMOUS_GROUP,
     SQL92_EXPRESSION,
@@ -21,7 +21,7 @@ from rmq_ordered.client.reader import (
     ReadPlan,
 )
 from rmq_ordered.client.retry import retry_until
-from rmq_ordered.errors import OptionError, QueueLeaseLost
+from rmq_ordered.errors import OptionError, QueueLeaseLost, TransportError
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
@@ -72,7 +72,13 @@ class SourceRun:
 
     def spans(self) -> dict[MessageQueue, OffsetSpan]:
         """What the brokers hold of every queue now; one request per broker and topic."""
-        spans = self.subscription.spans()
+        try:
+            spans = self.subscription.spans()
+        except TransportError:
+            # Who slept for long finds every answer late; what matters is that its leases are over.
+            if self._keeper is not None:
+                self._keeper.ensure_held()
+            raise
         if self.losses.fails:
             # A queue of ours is not there: say that its broker is away before it looks like lost
             # data.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-from rmq_ordered.client.reader import ReadPlan
+from rmq_ordered.client.plan import ReadPlan
 from rmq_ordered.model import QueueLease
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.client.reader import ReadPlan
+from rmq_ordered.client.plan import ReadPlan
 from rmq_ordered.client.retry import retry_until
 from rmq_ordered.columnar import ERROR_COLUMN
 from rmq_ordered.columnar.boundaries import split_records

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from rmq_ordered.errors import ConnectionLost
-from rmq_ordered.net.transport import STALL_TIMEOUT_MS
+from rmq_ordered.net.transport import NOTHING_YET, STALL_TIMEOUT_MS
 from rmq_ordered.protocol.command import RemotingCommand, decode_command, encode_command
 from rmq_ordered.protocol.frame import FrameDecoder
 
@@ -54,11 +54,17 @@ class ScriptedTransport:
         for command in commands:
             self._on_command(self, command)
 
-    def receive_into(self, buffer: bytearray) -> int:
+    def try_send(self, data: memoryview) -> int:
+        """The same: this peer takes everything."""
+        self.send_all(bytes(data))
+        return len(data)
+
+    def receive_into(self, buffer: bytearray | memoryview, timeout_ms: int | None = None) -> int:
         """Wait for bytes from the peer; 0 once it has hung up."""
+        timeout_s = None if timeout_ms is None else timeout_ms / 1000
         with self._changed:
-            while not (self._incoming or self._has_ended or self._failure or self._is_closed):
-                self._changed.wait()
+            if not self._changed.wait_for(self._has_news, timeout_s):
+                return NOTHING_YET
             if not self._incoming:
                 self._ensure_usable("receive")
             count = min(len(buffer), len(self._incoming))
@@ -101,6 +107,10 @@ class ScriptedTransport:
         with self._changed:
             self._failure = reason
             self._changed.notify_all()
+
+    def _has_news(self) -> bool:
+        ended = self._has_ended or self._is_closed or self._failure is not None
+        return bool(self._incoming) or ended
 
     def _ensure_usable(self, what: str) -> None:
         if self._is_closed:

@@ -6,7 +6,7 @@ import pytest
 from tests.support.lease_rig import Rig
 
 from rmq_ordered.client import Client
-from rmq_ordered.testing import ClusterDouble
+from rmq_ordered.testing import BrokerDouble, ClusterDouble
 
 
 @pytest.fixture
@@ -14,6 +14,12 @@ def client(cluster: ClusterDouble) -> Iterator[Client]:
     """A client of the cluster that the test module describes."""
     with cluster.client() as client:
         yield client
+
+
+@pytest.fixture
+def broker(cluster: ClusterDouble) -> BrokerDouble:
+    """The first of that cluster, or the only one."""
+    return cluster.brokers[0]
 
 
 @pytest.fixture(params=[True, False], ids=["with epochs", "without epochs"])

@@ -31,11 +31,6 @@ def cluster() -> ClusterDouble:
 
 
 @pytest.fixture
-def broker(cluster: ClusterDouble) -> BrokerDouble:
-    return cluster.brokers[0]
-
-
-@pytest.fixture
 def ledger(client: Client) -> SinkLedger:
     return SinkLedger(client, "query-1")
 

@@ -23,11 +23,6 @@ def cluster() -> ClusterDouble:
 
 
 @pytest.fixture
-def broker(cluster: ClusterDouble) -> BrokerDouble:
-    return cluster.brokers[0]
-
-
-@pytest.fixture
 def queue(broker: BrokerDouble) -> MessageQueue:
     (queue,) = broker.add_topic("orders", 1)
     return queue

@@ -26,6 +26,21 @@ def test_slices_are_copied_without_the_gaps() -> None:
     assert found.buffers()[2].size < buffer.size + 64
 
 
+def test_slices_of_one_length_reach_up_to_the_last_byte_and_may_touch() -> None:
+    buffer = pa.py_buffer(b"abc.def" + bytes(5_000))
+    starts, ends = positions(0, 4, 7, 2_507), positions(3, 7, 10, 2_510)
+    expected = [b"abc", b"def", bytes(3), bytes(3)]
+    assert gather_slices(buffer, starts, ends, pa.binary()).to_pylist() == expected
+    rows = positions(0, 1, 2, 3)
+    found = gather_slices(buffer, starts, ends, pa.binary(), rows, 4)
+    assert found.to_pylist() == expected
+    whole = gather_slices(buffer, positions(0), positions(5_007), pa.binary())
+    assert whole.to_pylist() == [b"abc.def" + bytes(5_000)]
+    spread = gather_slices(buffer, starts, ends, pa.binary(), positions(0, 2, 3, 5), 6)
+    assert spread.to_pylist() == [b"abc", None, b"def", bytes(3), None, bytes(3)]
+    assert gather_slices(buffer, starts, starts, pa.binary()).to_pylist() == [b""] * 4
+
+
 def test_slices_may_be_empty_and_may_touch() -> None:
     found = gather_slices(
         pa.py_buffer(b"abc"), positions(0, 1, 1, 3), positions(1, 1, 3, 3), pa.binary()

@@ -12,7 +12,7 @@ from rmq_ordered.errors import (
     RemoteProtocolError,
     RequestTimedOut,
 )
-from rmq_ordered.net.channel import Channel, Outgoing, PendingAnswer
+from rmq_ordered.net.channel import Channel, PendingAnswer
 from rmq_ordered.net.transport import STALL_TIMEOUT_MS
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import (
@@ -68,21 +68,12 @@ def test_an_answer_reaches_the_one_who_asked(rig: Rig) -> None:
     assert [command.opaque for command in rig.peer.sent] == [first.opaque, second.opaque]
 
 
-def test_some_requests_are_sent_in_one_go(rig: Rig) -> None:
-    sends: list[int] = []
-    rig.peer._on_command = lambda peer, request: sends.append(len(peer.sent))
-    started = rig.channel.start_many([Outgoing(PULL, f"pull {n}") for n in range(3)], 3_000)
-    assert sends == [3, 3, 3], "all had come when the first was looked at"
-    for pending in reversed(started):
-        rig.peer.answer(rig.response(pending.opaque, code=pending.opaque))
-    assert [pending.result().code for pending in started] == [one.opaque for one in started]
-    assert [pending.what for pending in started] == ["pull 0", "pull 1", "pull 2"]
-
-
-def test_of_some_requests_none_is_sent_if_one_cannot_be_encoded(rig: Rig) -> None:
+def test_a_request_that_cannot_be_encoded_is_not_sent_and_costs_nobody_else_anything(
+    rig: Rig,
+) -> None:
     bad = RemotingCommand(11, ext_fields={"topic": "\ud800"})
     with pytest.raises(LocalProtocolError):
-        rig.channel.start_many([Outgoing(PULL, "a pull"), Outgoing(bad, "another")], 3_000)
+        rig.channel.start(bad, "a pull", 3_000)
     assert rig.peer.sent == []
     assert rig.channel.is_open
     assert not rig.channel.is_waited_for

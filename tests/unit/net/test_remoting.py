@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmq_ordered.errors import ConnectFailed, ConnectionLost, RequestTimedOut
+from rmq_ordered.errors import ClientClosed, ConnectFailed, ConnectionLost, RequestTimedOut
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.net.transport import Transport
 from rmq_ordered.protocol.codes import ResponseCode
@@ -69,7 +69,7 @@ def test_a_closed_client_opens_nothing_more(network: ScriptedNetwork, remoting: 
     remoting.close()
     remoting.close()
     assert all(transport.is_closed for transport in network.transports)
-    with pytest.raises(ConnectionLost, match="this client is closed"):
+    with pytest.raises(ClientClosed, match="this client is closed"):
         call(remoting)
 
 
@@ -100,7 +100,7 @@ def test_a_connection_made_while_the_client_closes_is_closed_too(network: Script
         return network.connect(address)
 
     remoting = Remoting(ManualClock(), connect)
-    with pytest.raises(ConnectionLost, match="this client is closed"):
+    with pytest.raises(ClientClosed, match="this client is closed"):
         call(remoting)
     assert all(transport.is_closed for transport in network.transports)
 

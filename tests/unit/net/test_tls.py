@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import trustme
 from tests.support.servers import slow_reader
-from tests.support.waiting import Deadline
+from tests.support.waiting import Deadline, wait_until
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net import tls
 from rmq_ordered.net.tls import TlsSettings, tls_connector
+from rmq_ordered.net.transport import NOTHING_YET
 
 
 class Server:
@@ -104,10 +105,27 @@ def test_bytes_travel_both_ways_at_once(server: Server, ca_file: str) -> None:
 
 
 def _exactly(sock: ssl.SSLSocket, count: int) -> bytes:
-    received = b""
+    received = bytearray()
     while len(received) < count:
         received += sock.recv(count - len(received))
-    return received
+    return bytes(received)
+
+
+def test_who_will_not_wait_is_told_what_went_through(server: Server, ca_file: str) -> None:
+    transport = tls_connector(TlsSettings(ca_file))(server.address)
+    peer = server.connection()
+    assert transport.receive_into(bytearray(16), 0) == NOTHING_YET
+    assert transport.receive_into(bytearray(16), 5) == NOTHING_YET
+    data = memoryview(bytes(64 * 1024 * 1024))
+    # OpenSSL has begun with it and wants the same bytes again; it tells only when all are through.
+    assert transport.try_send(data) == 0
+    taking = threading.Thread(target=_exactly, args=(peer, len(data)))
+    taking.start()
+    wait_until(lambda: transport.try_send(data) == len(data), "all was taken", 60)
+    taking.join(60)
+    peer.sendall(b"late")
+    assert transport.receive_into(bytearray(16), 10_000) == 4
+    transport.close()
 
 
 def test_the_peers_end_is_the_end(server: Server, ca_file: str) -> None:

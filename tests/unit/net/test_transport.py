@@ -10,7 +10,7 @@ from tests.support.waiting import Deadline, wait_until
 
 from rmq_ordered.errors import ConnectFailed, ConnectionLost
 from rmq_ordered.net import transport as transport_module
-from rmq_ordered.net.transport import TcpTransport, connect_tcp, split_address
+from rmq_ordered.net.transport import NOTHING_YET, TcpTransport, connect_tcp, split_address
 
 
 @pytest.fixture
@@ -56,6 +56,36 @@ def test_an_idle_connection_is_not_an_error(
     timer.start()
     assert transport.receive_into(bytearray(10)) == 4
     timer.join()
+
+
+def test_nothing_in_time_is_told_and_the_connection_goes_on(
+    pair: tuple[TcpTransport, socket.socket],
+) -> None:
+    transport, peer = pair
+    assert transport.receive_into(bytearray(10), 0) == NOTHING_YET
+    assert transport.receive_into(bytearray(10), 5) == NOTHING_YET
+    peer.sendall(b"late")
+    assert transport.receive_into(bytearray(10), 2**40) == 4, "no wait is too long to ask for"
+    peer.close()
+    assert transport.receive_into(bytearray(10), 10_000) == 0
+
+
+def test_what_a_peer_does_not_take_at_once_is_left(
+    pair: tuple[TcpTransport, socket.socket],
+) -> None:
+    transport, peer = pair
+    data = memoryview(bytes(64 * 1024 * 1024))
+    sent = 0
+    while count := transport.try_send(data[sent:]):
+        sent += count
+    assert 0 < sent < len(data)
+    taken = 0
+    while taken < sent:
+        taken += len(peer.recv(1024 * 1024))
+    assert taken == sent
+    transport.close()
+    with pytest.raises(ConnectionLost, match="closed by this client"):
+        transport.try_send(data)
 
 
 def test_a_reset_is_a_lost_connection(pair: tuple[TcpTransport, socket.socket]) -> None:

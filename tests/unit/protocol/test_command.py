@@ -48,6 +48,16 @@ def decode_header(header: bytes, codec: HeaderCodec = HeaderCodec.JSON) -> Remot
     return decode_command(Frame(codec, header, b""))
 
 
+@pytest.mark.parametrize("header", [b' {"code":7}', b'{"code":7} \n', b'\t{"code":7}\r\n'])
+def test_spaces_around_a_json_header_are_passed_over(header: bytes) -> None:
+    assert decode_header(header).code == 7
+
+
+def test_a_json_header_with_something_behind_it_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="cannot be read: Extra data"):
+        decode_header(b'{"code":7}{"code":8}')
+
+
 @pytest.mark.parametrize("sample", GOLDEN_FRAMES, ids=golden_id)
 def test_encoding_gives_the_golden_bytes(sample: dict[str, Any]) -> None:
     assert encode_command(golden_command(sample)).hex() == sample["hex"]

@@ -10,12 +10,12 @@ from rmq_ordered.protocol.command import (
     encode_command,
 )
 from rmq_ordered.protocol.connection import (
-    _MAX_OPAQUE,
     RemotingConnection,
     RequestReceived,
     ResponseReceived,
 )
 from rmq_ordered.protocol.frame import FrameDecoder
+from rmq_ordered.protocol.inflight import MAX_OPAQUE
 
 PULL = RemotingCommand(11, ext_fields={"topic": "orders"})
 
@@ -107,8 +107,8 @@ def test_what_the_peer_asks_is_told_apart_from_answers() -> None:
 def test_ids_wrap_before_the_sign_bit_and_skip_those_in_flight() -> None:
     connection = RemotingConnection()
     connection.send_request(PULL)
-    connection._next_opaque = _MAX_OPAQUE
-    assert connection.send_request(PULL)[0] == _MAX_OPAQUE
+    connection._in_flight._next = MAX_OPAQUE
+    assert connection.send_request(PULL)[0] == MAX_OPAQUE
     assert connection.send_request(PULL)[0] == 2, "1 is still in flight"
     assert connection.receive_data(answer(12_345)) == [], "given out before the wrap"
 

@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from tests.support.calls import ALL, Engine, NewReader, again, positions
 
-from rmq_ordered.errors import OptionError, QueueLeaseLost, QueueLeaseUnavailable
+from rmq_ordered.errors import (
+    OptionError,
+    QueueLeaseLost,
+    QueueLeaseUnavailable,
+    RequestTimedOut,
+)
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.testing import ClusterDouble
+from rmq_ordered.protocol.codes import RequestCode
+from rmq_ordered.testing import ClusterDouble, DropReply
 
 PHASES = ["planned", "logged", "read"]
 
@@ -209,3 +215,24 @@ def test_a_driver_that_slept_past_its_lease_fails_and_moves_nothing_back(
         list(zombie.read(planned[0]))
     assert dict(cluster.brokers[0].committed) == committed
     assert set(committed.values()) == {10}
+
+
+def test_a_driver_that_slept_in_the_middle_of_a_question_says_that_its_leases_are_lost(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    reader = new_reader()
+    start = reader.initialOffset()
+    cluster.network.arm(DropReply(cluster.clock, 60_000), RequestCode.GET_TOPIC_STATS_INFO)
+    with pytest.raises(QueueLeaseLost):
+        reader.latestOffset(start, ALL)
+
+
+def test_a_question_without_an_answer_is_told_as_it_is_while_the_leases_hold(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    reader = new_reader()
+    start = reader.initialOffset()
+    silence = DropReply(cluster.clock, 3_000)
+    cluster.network.arm(silence, RequestCode.GET_TOPIC_STATS_INFO, times=20)
+    with pytest.raises(RequestTimedOut, match="statistics of topic orders"):
+        reader.latestOffset(start, ALL)

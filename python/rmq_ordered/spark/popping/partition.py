@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.datasource import InputPartition
 
-from rmq_ordered.client.reader import ReadPlan
+from rmq_ordered.client.plan import ReadPlan
 
 
 class PoppedPartition(InputPartition):

@@ -13,11 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rmq_ordered.client.plan import ANONYMOUS_GROUP, ReadPlan
 from rmq_ordered.client.pop import PopConsumer
-from rmq_ordered.client.reader import (
-    ANONYMOUS_GROUP,
-    ReadPlan,
-)
 from rmq_ordered.client.retry import retry_until
 from rmq_ordered.errors import RmqOrderedError
 from rmq_ordered.model import QueueRange
