@@ -23,6 +23,14 @@ def positions(source_offset: Offset, topic: str) -> dict[str, Any]:
     return queues
 
 
+def ends(source_offset: Offset, topic: str) -> dict[str, int]:
+    """Where a batch ends in the queues of a topic on its only broker, wherever it began."""
+    return {
+        queue_id: value[1] if isinstance(value, list) else value
+        for queue_id, value in positions(source_offset, topic).items()
+    }
+
+
 def ranges(partitions: list[QueuePartition]) -> list[tuple[int, int, int]]:
     """Queue id, start and end of every partition."""
     found = [partition.plan.range for partition in partitions]

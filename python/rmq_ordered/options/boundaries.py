@@ -9,7 +9,7 @@ from typing import Any
 
 from rmq_ordered.errors import OptionError
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.options.values import LATEST_OFFSET, parse_queue_offsets
+from rmq_ordered.options.values import parse_queue_offsets
 
 
 class StartPosition(StrEnum):
@@ -39,18 +39,6 @@ class Boundary:
     offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
     timestamp_ms: int | None = None
     on_no_match: NoMatch = NoMatch.LATEST
-
-    @property
-    def depends_on_now(self) -> bool:
-        """Whether the same options may mean a later place when they are looked at again.
-
-        A time that has passed does not: what is stored later is younger.
-        """
-        return (
-            self.position is StartPosition.LATEST
-            or self.fallback is StartPosition.LATEST
-            or LATEST_OFFSET in self.offsets.values()
-        )
 
 
 def parse_start(text: str) -> StartPosition | dict[MessageQueue, int]:

@@ -2,12 +2,12 @@
 
     {"skipped":3,"storedUntil":1767225600000,"topics":{topic:{broker:{queue:offset}}},"version":1}
 
-A value is the next queue offset to read. A queue that did not go on from where it stood (it joined,
-or messages were gone) has ``[from,to]``: the batch that ends here reads ``[from, to)`` of it, also
-when it is repeated. ``storedUntil`` is the newest store time the brokers told when the offset was
-planned: everything before the positions is older, unless the topic was made anew since. ``skipped``
-counts what was given up. Both are left out when 0. Spark compares offsets as text, so keys are
-always sorted.
+A value is the next queue offset to read. A queue that did not go on from where it stood (the query
+began with it, it joined, or messages were gone) has ``[from,to]``: the batch that ends here reads
+``[from, to)`` of it, also when it is repeated. ``storedUntil`` is the newest store time the brokers
+told when the offset was planned: everything before the positions is older, unless the topic was
+made anew since. ``skipped`` counts what was given up. Both are left out when 0. Spark compares
+offsets as text, so keys are always sorted.
 """
 
 from __future__ import annotations

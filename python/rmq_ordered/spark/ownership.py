@@ -21,7 +21,7 @@ from rmq_ordered.client.plan import (
     ReadPlan,
 )
 from rmq_ordered.client.retry import retry_until
-from rmq_ordered.errors import OptionError, QueueLeaseLost, TransportError
+from rmq_ordered.errors import QueueLeaseLost, TransportError
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
@@ -157,15 +157,6 @@ class SourceRun:
         first = {queue: span.minimum for queue, span in joining.items()}
         return first | self._places.resolve(self._options.starting, added, "startingTimestamp")
 
-    @property
-    def may_begin_elsewhere(self) -> bool:
-        """Whether a first batch that is repeated may be told another beginning than it had."""
-        return self._options.starting.depends_on_now
-
-    def first_start(self, end: SourceOffset) -> Positions:
-        """Where a first batch with this end began: its run committed that before it planned."""
-        return beginnings(end, {queue: self._expected.get(queue) for queue in end.positions})
-
     def commit(self, positions: Mapping[MessageQueue, int]) -> None:
         """Commit finished offsets for the group; never moves one back, never without the lease."""
         if self._keeper is None:
@@ -261,24 +252,6 @@ class SourceRun:
             return self._options.sql92, SQL92_EXPRESSION
         tags = self._options.tags
         return ALL_MESSAGES if tags is None else " || ".join(tags), TAG_EXPRESSION
-
-
-def beginnings(end: SourceOffset, committed: Mapping[MessageQueue, int | None]) -> Positions:
-    """The group's offsets as the beginnings of a batch; queues that jumped have theirs recorded."""
-    positions: Positions = {}
-    for queue, last in end.positions.items():
-        begin = committed[queue]
-        if queue in end.entries:
-            continue
-        if begin is None or begin > last:
-            raise OptionError(
-                "checkpointLocation",
-                f"{queue} with group offset {begin} and a first batch that ends at {last}",
-                "a finished first batch: the query ended within it, and where it began is not "
-                "recorded; delete the checkpoint and start again",
-            )
-        positions[queue] = begin
-    return positions
 
 
 def ensure_witness(witness: Witness, found: int | None) -> None:

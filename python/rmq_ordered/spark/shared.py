@@ -31,7 +31,7 @@ from rmq_ordered.protocol.members import (
     member_heartbeat_request,
     retry_topic,
 )
-from rmq_ordered.spark.ownership import SourceRun, Standing, beginnings
+from rmq_ordered.spark.ownership import SourceRun, Standing
 from rmq_ordered.spark.resume import mend
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
@@ -159,17 +159,6 @@ class SharedRun(SourceRun):
         jumped = {q: p for q, p in now.items() if p != offset.positions.get(q)}
         mine = {queue: span for queue, span in spans.items() if queue in self._expected}
         return Standing(offset.positions | now, jumped, mine)
-
-    @property
-    def may_begin_elsewhere(self) -> bool:
-        """Always: what the share is depends on who else is there."""
-        return True
-
-    def first_start(self, end: SourceOffset) -> Positions:
-        """Where the group stands in these queues; what others have read since is left out."""
-        found = self.client.broker.committed_offsets(self.group, sorted(end.positions))
-        ends = end.positions
-        return beginnings(end, {q: c if c is None else min(c, ends[q]) for q, c in found.items()})
 
     def hold_for_replay(self, queues: Iterable[MessageQueue]) -> None:
         """Own what can be owned of an earlier batch; the rest is read all the same."""

@@ -74,7 +74,8 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             run = self._open()
             spans, positions = run.begin()
-            self._initial = SourceOffset(positions, {}, _stored_until(spans, 0), run.losses.skipped)
+            stored_until_ms, skipped = _stored_until(spans, 0), run.losses.skipped
+            self._initial = SourceOffset(positions, positions, stored_until_ms, skipped)
             self._is_checked = True
         return encode_offset(self._initial)
 
@@ -93,9 +94,12 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._plan(standing, limit)
         if start is not None and end == given.positions and not standing.jumped:
             return start
+        # Where a query begins is in no log of Spark's, and looked up again it may be another place:
+        # the first batch records it.
+        begins = standing.positions if given == self._initial else standing.jumped
         skipped = given.skipped + run.losses.skipped - skipped_before
         stored_until_ms = _stored_until(spans, given.stored_until_ms)
-        return encode_offset(SourceOffset(end, standing.jumped, stored_until_ms, skipped))
+        return encode_offset(SourceOffset(end, begins, stored_until_ms, skipped))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Where the queues ended at the last look, for lag in the query's progress."""
@@ -106,7 +110,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         run = self._open()
         first, last = decode_offset(start), decode_offset(end)
         if not self._has_planned:
-            first = self._recover(run, first, last)
+            self._recover(run, first, last)
         return run.partitions(batch_ranges(first, last))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -133,23 +137,16 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._is_checked = True
         return standing
 
-    def _recover(self, run: SourceRun, start: SourceOffset, end: SourceOffset) -> SourceOffset:
-        """Where a batch began that another run planned and did not finish.
-
-        Spark logs only where a batch ends. After a crash in the very first one it asks again where
-        the query begins, and the answer may be another one by then.
-        """
+    def _recover(self, run: SourceRun, start: SourceOffset, end: SourceOffset) -> None:
+        """See that a batch that another run planned and did not finish can be read again."""
         spans = run.spans()
         standing = self._check(run, start, spans)
         run.hold_for_replay(queue for queue in end.positions if queue in spans)
-        is_first = self._initial is not None and run.may_begin_elsewhere
-        first = SourceOffset(run.first_start(end)) if is_first else start
-        ranges = batch_ranges(first, end)
+        ranges = batch_ranges(start, end)
         ensure_repeatable(run.client, ranges, spans)
         if run.losses.fails:
             begins = {queue: begin for queue, (begin, _) in ranges.items()}
             mend(replace(standing, positions=begins), spans, self._made_anew, run.losses)
-        return first
 
     def _plan(self, standing: Standing, limit: ReadLimit | None) -> Positions:
         latest = _ends(standing.spans)

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     ReadMinRows,
 )
-from tests.support.calls import ALL, Engine, NewReader, positions
+from tests.support.calls import ALL, Engine, NewReader, ends, positions
 
 from rmq_ordered.model import MessageQueue, OutgoingMessage
 from rmq_ordered.options import Admission
@@ -36,7 +36,7 @@ def planned(new_reader: NewReader, limit: ReadLimit | None = None, **options: st
     start = reader.initialOffset()
     end = reader.latestOffset(start, limit or reader.getDefaultReadLimit())
     reader.stop()
-    return sum(positions(end, "orders").values())
+    return sum(ends(end, "orders").values())
 
 
 def test_the_largest_number_of_offsets_is_kept(new_reader: NewReader) -> None:
@@ -64,7 +64,7 @@ def test_bytes_are_estimated_from_the_records(
         reader = new_reader(subscribe="large", maxBytesPerTrigger="100k", **options)
         end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
         reader.stop()
-        return sum(positions(end, "large").values())
+        return sum(ends(end, "large").values())
 
     assert 90 <= taken() <= 105
     assert taken(maxOffsetsPerTrigger="50") == 50
@@ -81,7 +81,7 @@ def test_a_small_backlog_waits_for_more_or_for_the_delay(
     assert reader.latestOffset(start, limit) == start
     cluster.clock.advance_ms(1)
     end = reader.latestOffset(start, limit)
-    assert positions(end, "orders") == {"0": 10, "1": 10}
+    assert ends(end, "orders") == {"0": 10, "1": 10}
     cluster.brokers[0].fill(queues[0], 25)
     assert positions(reader.latestOffset(end, limit), "orders") == {"0": 35, "1": 10}
 
@@ -94,7 +94,7 @@ def test_available_now_reads_what_was_there_and_waits_for_nothing(
     cluster.brokers[0].fill(queues[0], 100)
     offset, limit, taken = reader.initialOffset(), reader.getDefaultReadLimit(), []
     while (end := reader.latestOffset(offset, limit)) != offset:
-        taken.append(sum(positions(end, "orders").values()))
+        taken.append(sum(ends(end, "orders").values()))
         offset = end
     assert taken == [15, 20]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tests.support.calls import ALL, NewReader, positions, ranges
+from tests.support.calls import ALL, NewReader, ends, positions, ranges
 
 from rmq_ordered.client import Client
 from rmq_ordered.errors import OffsetOutOfRange, OptionError
@@ -21,7 +21,7 @@ def offsets(**queues: int) -> str:
 
 
 def start_of(new_reader: NewReader, **options: str) -> dict[str, int]:
-    return positions(new_reader(**options).initialOffset(), "orders")
+    return ends(new_reader(**options).initialOffset(), "orders")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadMaxRows
-from tests.support.calls import ALL, Engine, NewReader, again, positions
+from tests.support.calls import ALL, Engine, NewReader, again, ends, positions, ranges
 
 from rmq_ordered.errors import (
     OptionError,
@@ -47,6 +47,41 @@ def test_a_first_batch_that_is_killed_in_any_phase_is_repeated(
     cluster.brokers[0].fill(queues[1], 7)
     engine.run()
     assert_exactly_once(engine, cluster)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": "latest", "leaseMode": "none"},
+        {"startingOffsetsFallback": "latest", "leaseMode": "shared"},
+        {"startingOffsets": "earliest", "startingOffsetsFallback": "latest"},
+        {"startingOffsets": '{"orders":{"broker-a":{"0":5,"1":-1}}}'},
+        {"startingOffsets": '{"orders":{"broker-a":{"0":5}}}', "startingOffsetsFallback": "latest"},
+        {"startingTimestamp": "1"},
+    ],
+)
+def test_a_first_batch_is_repeated_from_where_it_began_wherever_its_group_stands(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_reader: NewReader,
+    options: dict[str, str],
+) -> None:
+    broker = cluster.brokers[0]
+    broker.committed["billing", queues[0]] = 8
+    reader = new_reader(**options)
+    start = again(reader.initialOffset())
+    for queue in queues:
+        broker.fill(queue, 5)
+    end = again(reader.latestOffset(start, ALL))
+    planned = ranges(reader.partitions(start, end))
+    assert planned
+    reader.stop()
+    for queue in queues:
+        broker.fill(queue, 5)
+    recovered = new_reader(**options)
+    begins = again(recovered.initialOffset())
+    assert ranges(recovered.partitions(begins, end)) == planned
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -90,7 +125,7 @@ def test_a_topic_that_grows_while_the_query_runs_is_read_from_the_new_queues_beg
         cluster.clock.advance_ms(16_000)
         reader._open()._keeper.renew()
     end = reader.latestOffset(again(start), ALL)
-    assert positions(end, "orders") == {"0": 10, "1": 10, "2": [0, 6]}
+    assert positions(end, "orders") == {"0": [10, 10], "1": [10, 10], "2": [0, 6]}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +228,7 @@ def test_nothing_is_given_back_while_a_batch_is_planned_or_read(
     with pytest.raises(QueueLeaseUnavailable):
         other.initialOffset()
     reader.stop()
-    assert positions(other.initialOffset(), "orders") == {"0": 0, "1": 0}
+    assert ends(other.initialOffset(), "orders") == {"0": 0, "1": 0}
 
 
 def test_a_driver_that_slept_past_its_lease_fails_and_moves_nothing_back(

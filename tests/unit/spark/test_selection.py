@@ -1,7 +1,7 @@
 """Which queues are read: topics by name, by pattern, queues one by one; missing and closed ones."""
 
 import pytest
-from tests.support.calls import ALL, Engine, NewReader, again, positions
+from tests.support.calls import ALL, Engine, NewReader, again, ends
 
 from rmq_ordered.errors import BrokerError, OptionError, TopicNotFound
 from rmq_ordered.options import Selection
@@ -50,9 +50,9 @@ def test_only_assigned_queues_are_read_and_owned(
 ) -> None:
     assigned = {"subscribe": None, "assign": '{"orders":{"broker-a":[1]}}'}
     one = new_reader(**assigned)
-    assert positions(one.initialOffset(), "orders") == {"1": 0}
+    assert ends(one.initialOffset(), "orders") == {"1": 0}
     other = new_reader(subscribe=None, assign='{"orders":{"broker-a":[0]}}')
-    assert positions(other.initialOffset(), "orders") == {"0": 0}
+    assert ends(other.initialOffset(), "orders") == {"0": 0}
 
 
 def test_an_assigned_queue_that_is_not_there_is_named(new_reader: NewReader) -> None:
