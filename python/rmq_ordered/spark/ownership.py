@@ -24,7 +24,7 @@ from rmq_ordered.client.retry import retry_until
 from rmq_ordered.errors import OptionError, QueueLeaseLost, TransportError
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease, QueueRange
 from rmq_ordered.net.system import fresh_client_id
-from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
+from rmq_ordered.options import Boundary, LeaseMode, SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions, SourceOffset
 from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.partition import QueuePartition, Witness
@@ -141,21 +141,19 @@ class SourceRun:
     ) -> Positions:
         """Where queues begin that a running query has not read yet.
 
-        A new queue of a topic that is being read, or a new topic of a pattern: at its first
-        message, unless the group stands somewhere. A topic that was added to the subscription:
+        A new queue of a topic that is being read: at its first message. A new topic of a pattern:
+        there too, whatever a new query would do, unless ``startingOffsets`` names its queues, or
+        is ``group`` and the group stands somewhere. A topic that was added to the subscription:
         where a new query would begin.
         """
         topics = {queue.topic for queue in known}
         joining = {queue: span for queue, span in spans.items() if queue not in known}
-        starts_late = self._options.starting.position is StartPosition.LATEST
-        is_from_beginning = self.subscription.is_open_ended and starts_late
-        added = {
-            queue: span
-            for queue, span in joining.items()
-            if queue.topic not in topics and not is_from_beginning
-        }
+        added = {queue: span for queue, span in joining.items() if queue.topic not in topics}
         first = {queue: span.minimum for queue, span in joining.items()}
-        return first | self._places.resolve(self._options.starting, added, "startingTimestamp")
+        starting = self._options.starting
+        if self.subscription.is_open_ended:
+            starting = _from_the_first(starting)
+        return first | self._places.resolve(starting, added, "startingTimestamp")
 
     @property
     def may_begin_elsewhere(self) -> bool:
@@ -261,6 +259,13 @@ class SourceRun:
             return self._options.sql92, SQL92_EXPRESSION
         tags = self._options.tags
         return ALL_MESSAGES if tags is None else " || ".join(tags), TAG_EXPRESSION
+
+
+def _from_the_first(starting: Boundary) -> Boundary:
+    """The same for topics that were not there when the query began: nothing of them is left out."""
+    is_group = starting.position is StartPosition.GROUP
+    position = StartPosition.GROUP if is_group else StartPosition.EARLIEST
+    return Boundary(position, StartPosition.EARLIEST, starting.offsets)
 
 
 def beginnings(end: SourceOffset, committed: Mapping[MessageQueue, int | None]) -> Positions:
