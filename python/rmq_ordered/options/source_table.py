@@ -141,7 +141,8 @@ _BOUNDARIES: Final[Sequence[Option]] = (
     ),
     Option(
         "endingOffsets",
-        "Batch only: where to end, not included (-1: latest; queues that are not named: latest).",
+        "Batch only: where to end, not included (-1: latest; queues that are not named: latest). "
+        "Beyond a queue's end is an error, or its end with `failOnDataLoss=false`.",
         f"latest or {_QUEUE_OFFSETS}",
         parse_end,
     ),

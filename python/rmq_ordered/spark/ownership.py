@@ -129,12 +129,13 @@ class SourceRun:
         """Where a query without a checkpoint begins."""
         self.subscription.ensure_complete()
         self._places.ensure_known(self._options.starting, spans, "startingOffsets")
-        return self._places.resolve(self._options.starting, spans, "startingTimestamp")
+        until = {q: at for q, at in self._options.ending.offsets.items() if at >= 0}
+        return self._places.start(self._options.starting, spans, "startingTimestamp", until)
 
     def ending_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
         """Where a batch read ends."""
         self._places.ensure_known(self._options.ending, spans, "endingOffsets")
-        return self._places.resolve(self._options.ending, spans, "endingTimestamp")
+        return self._places.end(self._options.ending, spans, "endingTimestamp")
 
     def joining_positions(
         self, known: Mapping[MessageQueue, int], spans: Mapping[MessageQueue, OffsetSpan]
@@ -153,7 +154,7 @@ class SourceRun:
         starting = self._options.starting
         if self.subscription.is_open_ended:
             starting = _from_the_first(starting)
-        return first | self._places.resolve(starting, added, "startingTimestamp")
+        return first | self._places.start(starting, added, "startingTimestamp")
 
     @property
     def may_begin_elsewhere(self) -> bool:

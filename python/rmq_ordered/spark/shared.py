@@ -264,7 +264,7 @@ class SharedRun(SourceRun):
         fresh = {q: s for q, s in gained.items() if self._expected[q] is None}
         old = {q: s for q, s in fresh.items() if q in self._old}
         started = {queue: span.minimum for queue, span in fresh.items()}
-        started |= self._places.resolve(self._options.starting, old, "startingOffsets")
+        started |= self._places.start(self._options.starting, old, "startingOffsets")
         taken: Positions = {}
         for queue, span in gained.items():
             known = offset.positions.get(queue)
