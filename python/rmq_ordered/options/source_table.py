@@ -66,7 +66,9 @@ _SELECTION: Final[Sequence[Option]] = (
     Option(
         "subscribePattern",
         "Read every topic whose whole name matches, also those that are created later (read from "
-        "their beginning). RocketMQ's own topics, retries and dead letters never match.",
+        "their first message, whatever `startingOffsetsFallback` and `startingTimestamp` say, or "
+        "from where the group stands with `startingOffsets=group`). RocketMQ's own topics, retries "
+        "and dead letters never match.",
         "a regular expression in Python's syntax",
         parse_pattern,
     ),
@@ -139,7 +141,8 @@ _BOUNDARIES: Final[Sequence[Option]] = (
     ),
     Option(
         "endingOffsets",
-        "Batch only: where to end, not included (-1: latest; queues that are not named: latest).",
+        "Batch only: where to end, not included (-1: latest; queues that are not named: latest). "
+        "Beyond a queue's end is an error, or its end with `failOnDataLoss=false`.",
         f"latest or {_QUEUE_OFFSETS}",
         parse_end,
     ),

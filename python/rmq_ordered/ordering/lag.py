@@ -48,10 +48,16 @@ class LagTracker:
         latest: Mapping[MessageQueue, int],
         now_ms: int,
     ) -> list[QueueLag]:
-        """What is unread when the reader stands here and the queues end there."""
+        """What is unread when the reader stands here and the queues end there.
+
+        A queue of which no end is told is left out, and begins anew when it is told again: another
+        member of the group reads it, or its broker is away.
+        """
+        told = {queue: position for queue, position in positions.items() if queue in latest}
+        self._seen = {queue: seen for queue, seen in self._seen.items() if queue in told}
         return [
-            self._observe_one(queue, position, max(position, latest.get(queue, position)), now_ms)
-            for queue, position in sorted(positions.items())
+            self._observe_one(queue, position, max(position, latest[queue]), now_ms)
+            for queue, position in sorted(told.items())
         ]
 
     def _observe_one(self, queue: MessageQueue, position: int, end: int, now_ms: int) -> QueueLag:

@@ -54,6 +54,10 @@ class _SourceListener(StreamingQueryListener):
 class LagListener(_SourceListener):
     """Logs unread messages and their age, and warns of queues that stand still.
 
+    About the queues that the query can read now: those that other members of its group read, or
+    whose broker is away, are only counted. Looks are taken when a batch has finished; a query that
+    runs no batch is not warned of, because Spark then tells nothing of its queues.
+
     Args:
         stalled_after_s: after how long a queue with unread messages that does not move is warned
             of.
@@ -84,7 +88,8 @@ class LagListener(_SourceListener):
             )
             lags = tracker.observe(end.positions, latest.positions, self._now_ms())
             self._lags[query_id, index] = lags
-            _log_lags(event.progress.name or query_id, lags, end.skipped)
+            untold = len(end.positions) - len(lags)
+            _log_lags(event.progress.name or query_id, lags, untold, end.skipped)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Forget the query."""
@@ -194,16 +199,18 @@ def _popped(text: str | None) -> PoppedOffset | None:
         return None
 
 
-def _log_lags(query: str, lags: list[QueueLag], skipped: int) -> None:
+def _log_lags(query: str, lags: list[QueueLag], untold: int, skipped: int) -> None:
     behind = sorted((lag for lag in lags if lag.unread), key=lambda lag: (-lag.unread, lag.queue))
     named = ", ".join(f"{lag.queue}={lag.unread}" for lag in behind[:_NAMED_QUEUES])
     _LOG.info(
-        "query=%s unread=%s oldest_unread_ms=%s skipped=%s queues_behind=%s furthest=[%s]",
+        "query=%s unread=%s oldest_unread_ms=%s skipped=%s queues_behind=%s queues_not_read=%s "
+        "furthest=[%s]",
         query,
         sum(lag.unread for lag in lags),
         max((lag.oldest_unread_ms for lag in lags), default=0),
         skipped,
         len(behind),
+        untold,
         named,
     )
     for lag in behind:

@@ -24,7 +24,7 @@ from rmq_ordered.client.retry import retry_until
 from rmq_ordered.errors import QueueLeaseLost, TransportError
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease, QueueRange
 from rmq_ordered.net.system import fresh_client_id
-from rmq_ordered.options import LeaseMode, SourceOptions, StartPosition
+from rmq_ordered.options import Boundary, LeaseMode, SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions, SourceOffset
 from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.partition import QueuePartition, Witness
@@ -129,33 +129,32 @@ class SourceRun:
         """Where a query without a checkpoint begins."""
         self.subscription.ensure_complete()
         self._places.ensure_known(self._options.starting, spans, "startingOffsets")
-        return self._places.resolve(self._options.starting, spans, "startingTimestamp")
+        until = {q: at for q, at in self._options.ending.offsets.items() if at >= 0}
+        return self._places.start(self._options.starting, spans, "startingTimestamp", until)
 
     def ending_positions(self, spans: Mapping[MessageQueue, OffsetSpan]) -> Positions:
         """Where a batch read ends."""
         self._places.ensure_known(self._options.ending, spans, "endingOffsets")
-        return self._places.resolve(self._options.ending, spans, "endingTimestamp")
+        return self._places.end(self._options.ending, spans, "endingTimestamp")
 
     def joining_positions(
         self, known: Mapping[MessageQueue, int], spans: Mapping[MessageQueue, OffsetSpan]
     ) -> Positions:
         """Where queues begin that a running query has not read yet.
 
-        A new queue of a topic that is being read, or a new topic of a pattern: at its first
-        message, unless the group stands somewhere. A topic that was added to the subscription:
+        A new queue of a topic that is being read: at its first message. A new topic of a pattern:
+        there too, whatever a new query would do, unless ``startingOffsets`` names its queues, or
+        is ``group`` and the group stands somewhere. A topic that was added to the subscription:
         where a new query would begin.
         """
         topics = {queue.topic for queue in known}
         joining = {queue: span for queue, span in spans.items() if queue not in known}
-        starts_late = self._options.starting.position is StartPosition.LATEST
-        is_from_beginning = self.subscription.is_open_ended and starts_late
-        added = {
-            queue: span
-            for queue, span in joining.items()
-            if queue.topic not in topics and not is_from_beginning
-        }
+        added = {queue: span for queue, span in joining.items() if queue.topic not in topics}
         first = {queue: span.minimum for queue, span in joining.items()}
-        return first | self._places.resolve(self._options.starting, added, "startingTimestamp")
+        starting = self._options.starting
+        if self.subscription.is_open_ended:
+            starting = _from_the_first(starting)
+        return first | self._places.start(starting, added, "startingTimestamp")
 
     def commit(self, positions: Mapping[MessageQueue, int]) -> None:
         """Commit finished offsets for the group; never moves one back, never without the lease."""
@@ -252,6 +251,13 @@ class SourceRun:
             return self._options.sql92, SQL92_EXPRESSION
         tags = self._options.tags
         return ALL_MESSAGES if tags is None else " || ".join(tags), TAG_EXPRESSION
+
+
+def _from_the_first(starting: Boundary) -> Boundary:
+    """The same for topics that were not there when the query began: nothing of them is left out."""
+    is_group = starting.position is StartPosition.GROUP
+    position = StartPosition.GROUP if is_group else StartPosition.EARLIEST
+    return Boundary(position, StartPosition.EARLIEST, starting.offsets)
 
 
 def ensure_witness(witness: Witness, found: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from rmq_ordered.client.connection import Client
@@ -23,17 +23,43 @@ class LossPolicy:
         self.fails = fails
         self.skipped = 0
 
-    def settle(self, queue: MessageQueue, position: int, span: OffsetSpan) -> int:
-        """The position itself if the broker holds it; else the next one that is there, or raise."""
-        if span.minimum <= position <= span.maximum:
+    def settle(
+        self, queue: MessageQueue, position: int, span: OffsetSpan, until: int | None = None
+    ) -> int:
+        """The position itself if the broker holds it; else the next one that is there, or raise.
+
+        What lies at or after ``until`` was not asked for and counts as no loss.
+        """
+        if self._is_held(queue, position, span):
             return position
-        if self.fails:
-            raise OffsetOutOfRange(queue.broker_name, queue, position, span.minimum, span.maximum)
         if position < span.minimum:
-            self.give_up(queue, position, span.minimum)
+            found = span.minimum if until is None else min(until, span.minimum)
+            if found > position:
+                self.give_up(queue, position, found)
         else:
             self.restarted(queue, position, span.minimum)
         return span.minimum
+
+    def settle_end(self, queue: MessageQueue, position: int, span: OffsetSpan) -> int:
+        """Where a read ends that was to end here: within what is there, or raise."""
+        if self._is_held(queue, position, span):
+            return position
+        if position < span.minimum:
+            # Nothing of the range is left; how much was lost is known where it begins.
+            return span.minimum
+        _LOG.warning(
+            "queue=%s ends at %s: the read ends there and not at position=%s",
+            queue,
+            span.maximum,
+            position,
+        )
+        return span.maximum
+
+    def _is_held(self, queue: MessageQueue, position: int, span: OffsetSpan) -> bool:
+        is_held = span.minimum <= position <= span.maximum
+        if not is_held and self.fails:
+            raise OffsetOutOfRange(queue.broker_name, queue, position, span.minimum, span.maximum)
+        return is_held
 
     def give_up(self, queue: MessageQueue, position: int, found: int) -> None:
         """Count messages that expired before they were read."""
@@ -64,14 +90,47 @@ class Places:
         self._group = group
         self._losses = losses
 
-    def resolve(
+    def start(
+        self,
+        boundary: Boundary,
+        spans: Mapping[MessageQueue, OffsetSpan],
+        option: str,
+        until: Mapping[MessageQueue, int] | None = None,
+    ) -> Positions:
+        """Where a read begins in every one of these queues; ``option`` names it in errors.
+
+        ``until`` has where the read is to end, as far as offsets were given for that.
+        """
+        ends = until or {}
+        return self._resolve(
+            boundary,
+            spans,
+            option,
+            lambda queue, at: self._losses.settle(queue, at, spans[queue], ends.get(queue)),
+        )
+
+    def end(
         self, boundary: Boundary, spans: Mapping[MessageQueue, OffsetSpan], option: str
     ) -> Positions:
-        """The boundary's place in every one of these queues; ``option`` names it in errors."""
+        """Where a read ends in every one of these queues."""
+        return self._resolve(
+            boundary,
+            spans,
+            option,
+            lambda queue, at: self._losses.settle_end(queue, at, spans[queue]),
+        )
+
+    def _resolve(
+        self,
+        boundary: Boundary,
+        spans: Mapping[MessageQueue, OffsetSpan],
+        option: str,
+        settle: Callable[[MessageQueue, int], int],
+    ) -> Positions:
         unnamed = [queue for queue in sorted(spans) if queue not in boundary.offsets]
         asked = self._ask(boundary, unnamed, spans, option)
         return {
-            queue: self._resolve_one(boundary, queue, span, asked.get(queue))
+            queue: self._resolve_one(boundary, queue, span, asked.get(queue), settle)
             for queue, span in spans.items()
         }
 
@@ -101,24 +160,25 @@ class Places:
         return {}
 
     def _resolve_one(
-        self, boundary: Boundary, queue: MessageQueue, span: OffsetSpan, asked: int | None
+        self,
+        boundary: Boundary,
+        queue: MessageQueue,
+        span: OffsetSpan,
+        asked: int | None,
+        settle: Callable[[MessageQueue, int], int],
     ) -> int:
         named = boundary.offsets.get(queue)
-        if named is not None:
-            return self._named(queue, span, named)
-        if asked is not None:
-            return self._losses.settle(queue, asked, span)
+        if named == LATEST_OFFSET:
+            return span.maximum
+        if named == EARLIEST_OFFSET:
+            return span.minimum
+        place = asked if named is None else named
+        if place is not None:
+            return settle(queue, place)
         position = boundary.position
         if position is None or position is StartPosition.GROUP:
             position = boundary.fallback
         return span.maximum if position is StartPosition.LATEST else span.minimum
-
-    def _named(self, queue: MessageQueue, span: OffsetSpan, offset: int) -> int:
-        if offset == LATEST_OFFSET:
-            return span.maximum
-        if offset == EARLIEST_OFFSET:
-            return span.minimum
-        return self._losses.settle(queue, offset, span)
 
     def _at(
         self,

@@ -127,10 +127,14 @@ class SharedRun(SourceRun):
         self._members: tuple[str, ...] = ()
         self._asked_at_ms: int | None = None
         self._has_settled = False
+        # What was there when the query began, as far as this run can tell.
+        self._old: frozenset[MessageQueue] = frozenset()
 
     def begin(self) -> tuple[dict[MessageQueue, OffsetSpan], Positions]:
         """Join the group and take a share; where the group stands in it."""
-        self._settle_in(self.spans())
+        first_look = self.spans()
+        self._old = frozenset(first_look)
+        self._settle_in(first_look)
         spans = self.spans()
         self.subscription.ensure_complete()
         mine = {queue: span for queue, span in spans.items() if queue in self._expected}
@@ -151,6 +155,7 @@ class SharedRun(SourceRun):
         if self._has_settled:
             self._rebalance(spans)
         else:
+            self._old = self._known_before(offset, spans)
             self._settle_in(spans)
         kept = {q: p for q, p in offset.positions.items() if q in self._expected and q in before}
         mended = mend(replace(offset, positions=kept), spans, made_anew, self.losses)
@@ -228,12 +233,27 @@ class SharedRun(SourceRun):
             share.update(allocate_averagely(queues, self._members, self._membership.client_id))
         return share
 
+    def _known_before(
+        self, offset: SourceOffset, spans: Mapping[MessageQueue, OffsetSpan]
+    ) -> frozenset[MessageQueue]:
+        """What is not new to a query with a checkpoint: of a pattern, the topics that it names."""
+        topics = {queue.topic for queue in offset.positions}
+        if not self.subscription.is_open_ended or not topics:
+            return frozenset(spans)
+        return frozenset(queue for queue in spans if queue.topic in topics)
+
     def _taken_over(
         self, gained: Mapping[MessageQueue, OffsetSpan], offset: SourceOffset
     ) -> Positions:
-        """Where gained queues go on: where the group stands, or the checkpoint if that is ahead."""
+        """Where gained queues go on: where the group stands, or the checkpoint if that is ahead.
+
+        Where the group never was: at the first message if the queue was added since the query
+        began, else where ``startingOffsetsFallback`` says.
+        """
         fresh = {q: s for q, s in gained.items() if self._expected[q] is None}
-        started = self._places.resolve(self._options.starting, fresh, "startingOffsets")
+        old = {q: s for q, s in fresh.items() if q in self._old}
+        started = {queue: span.minimum for queue, span in fresh.items()}
+        started |= self._places.start(self._options.starting, old, "startingOffsets")
         taken: Positions = {}
         for queue, span in gained.items():
             known = offset.positions.get(queue)

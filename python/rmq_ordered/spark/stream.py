@@ -86,9 +86,9 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         run = self._open()
         given = decode_offset(start) if start is not None else SourceOffset({})
         spans = run.spans()
-        self._latest = SourceOffset(_ends(spans))
         skipped_before = run.losses.skipped
         standing = run.hold(self._check(run, given, spans), spans, self._made_anew)
+        self._latest = SourceOffset(_ends(standing.spans))
         self._made_anew = frozenset()
         self._has_planned = True
         end = self._plan(standing, limit)
@@ -102,7 +102,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return encode_offset(SourceOffset(end, begins, stored_until_ms, skipped))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Where the queues ended at the last look, for lag in the query's progress."""
+        """Where the queues that this query reads ended at the last look: for lag in progress."""
         return None if self._latest is None else encode_offset(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueuePartition]:

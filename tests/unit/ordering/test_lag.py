@@ -33,8 +33,12 @@ def test_a_quiet_queue_is_not_stalled_when_something_arrives_at_last() -> None:
     assert not lag.is_stalled
 
 
-def test_a_queue_of_which_the_end_is_unknown_has_nothing_unread() -> None:
-    assert LagTracker(1).observe({A: 5}, {}, 0)[0].unread == 0
+def test_a_queue_of_which_no_end_is_told_is_left_out_and_begins_anew() -> None:
+    tracker = LagTracker(60_000)
+    tracker.observe({A: 5, B: 0}, {A: 8, B: 0}, 0)
+    assert [lag.queue for lag in tracker.observe({A: 5, B: 0}, {B: 0}, 30_000)] == [B]
+    lags = tracker.observe({A: 5, B: 0}, {A: 9, B: 0}, 60_000)
+    assert lags[0] == QueueLag(A, 5, 4, 0, False)
 
 
 def test_memory_is_bounded_while_a_queue_is_behind_for_ever() -> None:

@@ -133,6 +133,36 @@ def test_a_batch_read_that_ends_before_it_begins_is_refused(new_batch: NewBatch)
         reader.partitions()
 
 
+def test_an_end_beyond_the_queue_is_an_error_or_the_end_that_is_there(
+    new_batch: NewBatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    beyond = {"startingOffsets": offsets(q0=4), "endingOffsets": offsets(q0=15, q1=3)}
+    with pytest.raises(OffsetOutOfRange, match=r"queue offset 15 .* holds \[0, 10\)"):
+        new_batch(**beyond).partitions()
+    clipped = new_batch(failOnDataLoss="false", **beyond).partitions()
+    assert ranges(clipped) == [(0, 4, 10), (1, 0, 3)]
+    assert "queue=orders@broker-a#0 ends at 10" in caplog.text
+    assert "made anew" not in caplog.text
+
+
+@pytest.mark.parametrize(("start", "lost"), [(2, 2), (5, 0), (-2, 0)])
+def test_of_a_range_that_is_gone_nothing_is_read_and_its_messages_are_counted(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_batch: NewBatch,
+    caplog: pytest.LogCaptureFixture,
+    start: int,
+    lost: int,
+) -> None:
+    cluster.brokers[0].queues[queues[0]].minimum = 6
+    gone = {"startingOffsets": offsets(q0=start), "endingOffsets": offsets(q0=4)}
+    with pytest.raises(OffsetOutOfRange, match=r"holds \[6, 10\)"):
+        new_batch(**gone).partitions()
+    assert ranges(new_batch(failOnDataLoss="false", **gone).partitions()) == [(1, 0, 10)]
+    counted = [record.args for record in caplog.records if "skipped" in record.msg]
+    assert counted == ([(lost, queues[0], start, start + lost)] if lost else [])
+
+
 def test_the_first_offset_says_when_the_newest_message_was_stored(
     cluster: ClusterDouble, new_reader: NewReader
 ) -> None:

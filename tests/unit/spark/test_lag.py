@@ -54,6 +54,19 @@ def test_a_queue_that_stands_still_is_warned_of(caplog: pytest.LogCaptureFixture
     ]
 
 
+def test_a_queue_that_others_read_is_counted_and_not_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = iter([0, 60_000])
+    listener = LagListener(now_ms=lambda: next(now))
+    with caplog.at_level(logging.INFO, "rmq_ordered.lag"):
+        for _ in range(2):
+            listener.onQueryProgress(progress((text({A: 5, B: 9}), text({B: 9}))))
+    assert [lag.queue for lag in listener.lags("id-1")] == [B]
+    assert "queues_behind=0 queues_not_read=1" in caplog.text
+    assert "stalled" not in caplog.text
+
+
 def test_other_sources_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     listener = LagListener()
     others = [('{"orders":{"0":5}}', None), ("7", "9"), (None, None), ("not json", ""),

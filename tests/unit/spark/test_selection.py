@@ -1,7 +1,7 @@
 """Which queues are read: topics by name, by pattern, queues one by one; missing and closed ones."""
 
 import pytest
-from tests.support.calls import ALL, Engine, NewReader, again, ends
+from tests.support.calls import ALL, Engine, NewReader, again, ends, positions
 
 from rmq_ordered.errors import BrokerError, OptionError, TopicNotFound
 from rmq_ordered.options import Selection
@@ -28,16 +28,67 @@ def test_a_pattern_reads_what_matches_and_nothing_of_the_brokers_own(
     assert sorted(some["topics"]) == ["order-items", "orders"]
 
 
+# When the messages of orders were stored.
+THEN_MS = 1_700_000_000_000
+ORDERS_FROM_THE_END = '{"orders":{"broker-a":{"0":-1,"1":-1}}}'
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsetsFallback": "latest"},
+        {"startingOffsets": ORDERS_FROM_THE_END, "startingOffsetsFallback": "latest"},
+        {"startingTimestamp": str(THEN_MS)},
+        {"startingTimestamp": str(THEN_MS), "startingTimestampNoMatch": "error"},
+        {"startingOffsetsFallback": "latest", "leaseMode": "shared"},
+    ],
+)
 def test_a_topic_that_begins_to_match_is_read_from_its_beginning(
+    cluster: ClusterDouble, new_reader: NewReader, options: dict[str, str]
+) -> None:
+    given = {"subscribePattern": "ord.*"} | options
+    engine = Engine(lambda **changes: new_reader(subscribe=None, **changes), given)
+    engine.run()
+    # One of its queues is still empty.
+    (joined, _) = cluster.brokers[0].add_topic("ord2", 2)
+    # Before the query's time, if it has one: by a broker whose clock is behind.
+    cluster.clock.jump_wall_ms(-60_000)
+    cluster.brokers[0].fill(joined, 5)
+    cluster.clock.jump_wall_ms(60_000)
+    engine.run()
+    assert offsets_of(engine, "ord2") == list(range(5))
+
+
+def test_a_topic_that_begins_to_match_while_a_member_runs_is_read_from_its_beginning(
     cluster: ClusterDouble, new_reader: NewReader
 ) -> None:
-    options = {"subscribePattern": "ord.*", "startingOffsets": "latest"}
-    engine = Engine(lambda **changes: new_reader(subscribe=None, **changes), options)
+    shared = {"leaseMode": "shared", "startingOffsetsFallback": "latest"}
+    reader = new_reader(subscribe=None, subscribePattern="ord.*", **shared)
+    start = again(reader.initialOffset())
+    assert ends(reader.latestOffset(start, ALL), "orders") == {"0": 10, "1": 10}
+    (joined,) = cluster.brokers[0].add_topic("ord2", 1)
+    cluster.brokers[0].fill(joined, 5)
+    cluster.clock.advance_ms(11_000)
+    end = reader.latestOffset(start, ALL)
+    assert positions(end, "ord2") == {"0": [0, 5]}
+
+
+def test_a_topic_that_begins_to_match_goes_on_where_the_group_stands_in_it(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    given = {"subscribePattern": "ord.*", "startingOffsetsFallback": "latest"}
+    engine = Engine(lambda **changes: new_reader(subscribe=None, **changes), given)
     engine.run()
     (joined,) = cluster.brokers[0].add_topic("ord2", 1)
     cluster.brokers[0].fill(joined, 5)
+    cluster.brokers[0].committed["billing", joined] = 3
     engine.run()
-    assert [(row["topic"], row["offset"]) for row in engine.rows] == [("ord2", n) for n in range(5)]
+    assert offsets_of(engine, "ord2") == [3, 4]
+
+
+def offsets_of(engine: Engine, topic: str) -> list[int]:
+    return [row["offset"] for row in engine.rows if row["topic"] == topic]
 
 
 def test_a_pattern_that_matches_nothing_is_an_error(new_reader: NewReader) -> None:

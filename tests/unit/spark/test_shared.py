@@ -75,6 +75,24 @@ def test_a_second_query_takes_its_share_between_two_batches_and_nothing_is_read_
     assert sorted(one.rows + two.rows) == [(n, o) for n in range(4) for o in range(15)]
 
 
+def test_the_lag_of_a_query_is_about_the_queues_that_it_owns(
+    cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
+) -> None:
+    one = Query(new_reader)
+    one.batch()
+    two = Query(new_reader)
+    two.batch()
+    pass_time(cluster)
+    one.batch()
+    for queue in wide:
+        cluster.brokers[0].fill(queue, 5)
+    mine = {str(queue) for queue, _, _ in one.batch()}
+    latest = one.reader.reportLatestOffset()
+    assert positions(latest or {}, "orders") == dict.fromkeys(sorted(mine), 15)
+    # What was given back stays in the offsets, where it stood.
+    assert len(positions(one.offset or {}, "orders")) == 4
+
+
 def test_what_a_query_leaves_behind_is_taken_over_where_it_stopped(
     cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:
