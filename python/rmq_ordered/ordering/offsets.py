@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rmq_ordered.errors import OptionError
 from rmq_ordered.model import MessageQueue
 
 FORMAT_VERSION: Final = 1
 
+T = TypeVar("T")
 Positions = dict[MessageQueue, int]
 
 
@@ -36,12 +37,12 @@ class SourceOffset:
 
 def encode_offset(offset: SourceOffset) -> dict[str, Any]:
     """The offset dict for Spark; the same offset always gives the same text."""
-    topics: dict[str, dict[str, dict[str, int | list[int]]]] = {}
-    for queue in sorted(offset.positions):
-        end = offset.positions[queue]
-        value = [offset.entries[queue], end] if queue in offset.entries else end
-        brokers = topics.setdefault(queue.topic, {})
-        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = value
+    topics = by_topic(
+        {
+            queue: [offset.entries[queue], end] if queue in offset.entries else end
+            for queue, end in offset.positions.items()
+        }
+    )
     encoded: dict[str, Any] = {}
     if offset.skipped:
         encoded["skipped"] = offset.skipped
@@ -68,7 +69,7 @@ def decode_offset(source_offset: Mapping[str, Any]) -> SourceOffset:
     positions: Positions = {}
     entries: Positions = {}
     try:
-        for queue, value in _values(source_offset["topics"]):
+        for queue, value in queue_values(source_offset["topics"]):
             if isinstance(value, list):
                 entries[queue], positions[queue] = _range(value)
             else:
@@ -104,7 +105,17 @@ def batch_ranges(start: SourceOffset, end: SourceOffset) -> dict[MessageQueue, t
     return ranges
 
 
-def _values(topics: Mapping[str, Any]) -> list[tuple[MessageQueue, Any]]:
+def by_topic(values: Mapping[MessageQueue, T]) -> dict[str, dict[str, dict[str, T]]]:
+    """Values of queues as a JSON object, sorted: topic, broker, queue."""
+    topics: dict[str, dict[str, dict[str, T]]] = {}
+    for queue in sorted(values):
+        brokers = topics.setdefault(queue.topic, {})
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = values[queue]
+    return topics
+
+
+def queue_values(topics: Mapping[str, Any]) -> list[tuple[MessageQueue, Any]]:
+    """The values of such an object, whatever they are."""
     return [
         (MessageQueue(topic, broker, int(queue_id)), value)
         for topic, brokers in topics.items()

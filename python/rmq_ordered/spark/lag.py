@@ -8,11 +8,10 @@ They see the progress of every query of the session and care for sources of this
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -23,15 +22,12 @@ from pyspark.sql.streaming.listener import (
 )
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.errors import BrokerError, OptionError, RmqOrderedError
-from rmq_ordered.model import MessageQueue, QueueLease
+from rmq_ordered.errors import OptionError, RmqOrderedError
 from rmq_ordered.options import SourceOptions
 from rmq_ordered.ordering.lag import LagTracker, QueueLag
-from rmq_ordered.ordering.offsets import Positions, SourceOffset, decode_offset
-from rmq_ordered.ordering.popped import PoppedOffset, decode_popped, is_popped
-from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.popping.notes import FinishedNotes
+from rmq_ordered.spark.progress import SourceProgress, our_sources, popped_ends
 
 _LOG: Final = logging.getLogger("rmq_ordered.lag")
 # A line of the log names the queues that are furthest behind.
@@ -82,12 +78,11 @@ class LagListener(_SourceListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Compare where the query stands with where its queues end."""
         query_id = str(event.progress.id)
-        for index, end, latest in _our_sources(event):
-            tracker = self._trackers.setdefault(
-                (query_id, index), LagTracker(self._stalled_after_ms)
-            )
-            lags = tracker.observe(end.positions, latest.positions, self._now_ms())
-            self._lags[query_id, index] = lags
+        for source in our_sources(event):
+            key, end = (query_id, source.index), source.end
+            tracker = self._trackers.setdefault(key, LagTracker(self._stalled_after_ms))
+            lags = tracker.observe(end.positions, source.report.ends, self._now_ms())
+            self._lags[key] = lags
             untold = len(end.positions) - len(lags)
             _log_lags(event.progress.name or query_id, lags, untold, end.skipped)
 
@@ -102,10 +97,12 @@ class LagListener(_SourceListener):
 class OffsetCommitListener(_SourceListener):
     """Commits the group's offsets when a batch has finished, not when the next one is planned.
 
-    For queries with long triggers. Takes the options of the source. A commit that fails is logged:
-    the source itself commits again with its next trigger. With ``consumeMode=pop`` the source is
-    told, by a note in the name servers, and acknowledges the batch within 20 s (a third of
-    ``invisibleTime`` if that is shorter), or when it is stopped.
+    For queries with long triggers. Takes the options of the source; queries of other groups, and
+    those that own nothing, are left alone. It commits under the leases of the run whose batch it
+    was. Where the broker has no epochs to check, it commits only what goes on from where the group
+    stands. What it does not commit is logged: the source itself commits with its next trigger. With
+    ``consumeMode=pop`` the source is told, by a note in the name servers, and acknowledges the
+    batch within 20 s (a third of ``invisibleTime`` if that is shorter), or when it is stopped.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -120,10 +117,11 @@ class OffsetCommitListener(_SourceListener):
         if self._options.popping is not None:
             self._tell(event)
             return
-        for _, end, _ in _our_sources(event):
-            wanted = self._wanted(end.positions)
+        for progress in our_sources(event):
+            if progress.report.group != self._group:
+                continue
             try:
-                self._commit(wanted)
+                self._commit(progress)
             except RmqOrderedError as error:
                 _LOG.warning("offsets of group=%s were not committed: %s", self._group, error)
 
@@ -133,15 +131,10 @@ class OffsetCommitListener(_SourceListener):
         if client is not None:
             client.close()
 
-    def _wanted(self, positions: Positions) -> Positions:
-        topics = self._options.selection.topics
-        return {q: p for q, p in positions.items() if not topics or q.topic in topics}
-
     def _tell(self, event: QueryProgressEvent) -> None:
         """Tell the processes that popped for this group that their batches are finished."""
-        for source in event.progress.sources:
-            end = _popped(source.endOffset)
-            if end is None or end.group != self._group or not end.run:
+        for end in popped_ends(event):
+            if end.group != self._group or not end.run:
                 continue
             try:
                 FinishedNotes(self._open().kv, self._group).tell(end.run, end.batch)
@@ -153,50 +146,25 @@ class OffsetCommitListener(_SourceListener):
             self._client = open_client(self._options.connection)
         return self._client
 
-    def _commit(self, positions: Positions) -> None:
-        broker = self._open().broker
-        committed = broker.committed_offsets(self._group, sorted(positions))
-        ahead = {q: p for q, p in positions.items() if p > (committed[q] or 0)}
-        broker.commit_offsets(self._group, ahead, leases=self._leases(self._open()))
-
-    def _leases(self, client: Client) -> dict[MessageQueue, QueueLease]:
-        """The source's own leases: under their epochs the broker lets no offset go back."""
-        try:
-            rows, _ = client.broker.leases(group=self._group)
-        except BrokerError as error:
-            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-            return {}
-        return {
-            row.queue: QueueLease(row.group, row.queue, row.client_id, row.epoch)
-            for row in rows
-            if row.is_live
-        }
-
-
-def _our_sources(event: QueryProgressEvent) -> Iterator[tuple[int, SourceOffset, SourceOffset]]:
-    """Index, end and latest offset of the sources that are of this package."""
-    for index, source in enumerate(event.progress.sources):
-        end, latest = _offset(source.endOffset), _offset(source.latestOffset)
-        if end is not None:
-            yield index, end, latest or end
-
-
-def _offset(text: str | None) -> SourceOffset | None:
-    try:
-        loaded: Any = json.loads(text or "null")
-        is_ours = isinstance(loaded, dict) and {"topics", "version"} <= loaded.keys()
-        return decode_offset(loaded) if is_ours else None
-    except (ValueError, OptionError):
-        return None
-
-
-def _popped(text: str | None) -> PoppedOffset | None:
-    try:
-        loaded: Any = json.loads(text or "null")
-        return decode_popped(loaded) if isinstance(loaded, dict) and is_popped(loaded) else None
-    except (ValueError, OptionError):
-        return None
+    def _commit(self, progress: SourceProgress) -> None:
+        """Commit what the batch has read, each queue under the lease that it was read under."""
+        broker, leases = self._open().broker, progress.report.leases
+        read = {q: span for q, span in progress.ranges.items() if q in leases}
+        found = broker.committed_offsets(self._group, sorted(read))
+        ahead = {q: end for q, (_, end) in read.items() if end > (found[q] or 0)}
+        strange = [q for q in sorted(ahead) if leases[q].epoch is None and found[q] != read[q][0]]
+        if strange:
+            _LOG.warning(
+                "not committed count=%s group=%s: it stands at %s of queue=%s, and this batch "
+                "began at %s",
+                len(strange),
+                self._group,
+                found[strange[0]],
+                strange[0],
+                read[strange[0]][0],
+            )
+        certain = {queue: end for queue, end in ahead.items() if queue not in strange}
+        broker.commit_offsets(self._group, certain, leases=leases)
 
 
 def _log_lags(query: str, lags: list[QueueLag], untold: int, skipped: int) -> None:

@@ -26,6 +26,7 @@ from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import Boundary, LeaseMode, SourceOptions, StartPosition
 from rmq_ordered.ordering.offsets import Positions, SourceOffset
+from rmq_ordered.ordering.report import SourceReport
 from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.partition import QueuePartition, Witness
 from rmq_ordered.spark.positions import LossPolicy, Places
@@ -177,6 +178,14 @@ class SourceRun:
             self._partition(QueueRange(queue, first, last))
             for queue, (first, last) in sorted(ranges.items())
         ]
+
+    def report(self, ends: Positions) -> SourceReport:
+        """Where these queues end, and under which leases this run reads them."""
+        if self._keeper is None:
+            return SourceReport(ends)
+        keeper = self._keeper
+        epochs = {queue: keeper.lease(queue).epoch for queue in self._expected}
+        return SourceReport(ends, self.group, keeper.client_id, epochs)
 
     def close(self) -> None:
         """Give the leases back and close every connection. Idempotent."""

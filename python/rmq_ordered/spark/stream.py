@@ -26,6 +26,7 @@ from rmq_ordered.ordering.offsets import (
     decode_offset,
     encode_offset,
 )
+from rmq_ordered.ordering.report import SourceReport, encode_report
 from rmq_ordered.spark.admission import Admitter, default_limit
 from rmq_ordered.spark.executor import read_partition
 from rmq_ordered.spark.ownership import SourceRun, Standing
@@ -53,7 +54,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_checked = False
         self._made_anew: frozenset[MessageQueue] = frozenset()
         self._available_now: Positions | None = None
-        self._latest: SourceOffset | None = None
+        self._latest: SourceReport | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_schema": self._schema}
@@ -88,7 +89,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         spans = run.spans()
         skipped_before = run.losses.skipped
         standing = run.hold(self._check(run, given, spans), spans, self._made_anew)
-        self._latest = SourceOffset(_ends(standing.spans))
+        self._latest = run.report(_ends(standing.spans))
         self._made_anew = frozenset()
         self._has_planned = True
         end = self._plan(standing, limit)
@@ -102,8 +103,8 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return encode_offset(SourceOffset(end, begins, stored_until_ms, skipped))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Where the queues that this query reads ended at the last look: for lag in progress."""
-        return None if self._latest is None else encode_offset(self._latest)
+        """Where the queues that this query reads ended at the last look, and its leases."""
+        return None if self._latest is None else encode_report(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueuePartition]:
         """One partition per queue. After a restart this may be the very first call."""

@@ -9,6 +9,7 @@ from tests.support.calls import ALL, NewReader, ends, positions, ranges
 from rmq_ordered.client import Client
 from rmq_ordered.errors import OffsetOutOfRange, OptionError
 from rmq_ordered.model import MessageQueue
+from rmq_ordered.ordering.report import decode_report
 from rmq_ordered.spark.batch import OrderedBatchReader
 from rmq_ordered.testing import ClusterDouble
 
@@ -181,3 +182,19 @@ def test_the_latest_offsets_are_reported_for_progress(
     cluster.brokers[0].fill(queues[0], 2)
     reader.latestOffset(reader.initialOffset(), ALL)
     assert positions(reader.reportLatestOffset() or {}, "orders") == {"0": 12, "1": 10}
+
+
+@pytest.mark.parametrize("lease_mode", ["exclusive", "shared", "none"])
+def test_the_report_names_the_leases_under_which_the_batch_was_planned(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_reader: NewReader,
+    lease_mode: str,
+) -> None:
+    reader = new_reader(leaseMode=lease_mode)
+    start = reader.initialOffset()
+    planned = reader.partitions(start, reader.latestOffset(start, ALL))
+    leases = decode_report(reader.reportLatestOffset() or {}).leases
+    found = {partition.plan.range.queue: partition.plan.lease for partition in planned}
+    assert leases == ({} if lease_mode == "none" else found)
+    assert found.keys() == set(queues)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from rmq_ordered.errors import OptionError
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.ordering.offsets import Positions, SourceOffset, encode_offset
 from rmq_ordered.ordering.popped import PoppedOffset, encode_popped
+from rmq_ordered.ordering.report import SourceReport, encode_report
 from rmq_ordered.protocol.codes import FEATURE_LEASE_EPOCH
 from rmq_ordered.spark.lag import LagListener, OffsetCommitListener
 from rmq_ordered.spark.popping.notes import FinishedNotes
@@ -25,9 +27,14 @@ def text(positions: Positions) -> str:
     return json.dumps(encode_offset(SourceOffset(positions)))
 
 
-def progress(*sources: tuple[str | None, str | None], name: str = "bills") -> Any:
-    """An event with the end and latest offsets of these sources."""
-    found = [SimpleNamespace(endOffset=end, latestOffset=latest) for end, latest in sources]
+def progress(
+    *sources: tuple[str | None, str | None], name: str = "bills", start: str | None = None
+) -> Any:
+    """An event with the end and latest offsets of these sources, which all began at the start."""
+    found = [
+        SimpleNamespace(startOffset=start, endOffset=end, latestOffset=latest)
+        for end, latest in sources
+    ]
     return SimpleNamespace(progress=SimpleNamespace(id="id-1", name=name, sources=found))
 
 
@@ -90,46 +97,104 @@ def committer(cluster: ClusterDouble, monkeypatch: pytest.MonkeyPatch) -> Offset
     return OffsetCommitListener(OPTIONS)
 
 
+def reported(
+    epochs: Mapping[MessageQueue, int | None], group: str = "billing", owner: str = "spark-1"
+) -> str:
+    """What a source tells that reads these queues, of ten messages each."""
+    report = SourceReport(dict.fromkeys(epochs, 10), group, owner, epochs)
+    return json.dumps(encode_report(report))
+
+
+UNFENCED = reported({A: None, B: None})
+
+
 def test_a_finished_batch_is_committed_and_no_offset_goes_back(
     cluster: ClusterDouble, committer: OffsetCommitListener, client: Client
 ) -> None:
     committed = cluster.brokers[0].committed
-    committer.onQueryProgress(progress((text({A: 5, B: 7}), None)))
+    committed["billing", A] = committed["billing", B] = 0
+    committer.onQueryProgress(progress((text({A: 5, B: 7}), UNFENCED), start=text({A: 0, B: 0})))
     assert committed == {("billing", A): 5, ("billing", B): 7}
-    committer.onQueryProgress(progress((text({A: 4, B: 8}), None)))
-    assert committed == {("billing", A): 5, ("billing", B): 8}
-    committer.onQueryProgress(progress((text({MessageQueue("audit", "broker-a", 0): 4}), None)))
-    assert len(committed) == 2
+    committed["billing", A] = 9  # the source itself was faster
+    committer.onQueryProgress(progress((text({A: 8, B: 8}), UNFENCED), start=text({A: 5, B: 7})))
+    assert committed == {("billing", A): 9, ("billing", B): 8}
     committer.close()
     committer.close()
 
 
-def test_where_the_broker_fences_the_sources_own_epoch_is_used(
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_first_batch_of_a_query_is_committed_too(
+    cluster: ClusterDouble, committer: OffsetCommitListener, client: Client
+) -> None:
+    committed = cluster.brokers[0].committed
+    committed["billing", A] = 3
+    end = json.dumps(encode_offset(SourceOffset({A: 5}, {A: 3})))
+    committer.onQueryProgress(progress((end, reported({A: None}))))
+    assert committed == {("billing", A): 5}
+
+
+@pytest.mark.parametrize(
+    "latest",
+    [
+        reported({A: None, B: None}, group="audit"),
+        text({A: 10, B: 10}),
+        None,
+        reported({}),
+        json.dumps(json.loads(text({A: 10})) | {"group": "billing"}),
+    ],
+    ids=["another group", "no leases", "untold", "owns neither", "no report"],
+)
+def test_a_query_of_another_group_or_without_leases_is_left_alone(
+    cluster: ClusterDouble, committer: OffsetCommitListener, client: Client, latest: str | None
+) -> None:
+    committed = cluster.brokers[0].committed
+    committed["billing", A] = committed["billing", B] = 0
+    committer.onQueryProgress(progress((text({A: 5, B: 7}), latest), start=text({A: 0, B: 0})))
+    assert committed == {("billing", A): 0, ("billing", B): 0}
+
+
+def test_without_epochs_only_what_goes_on_from_where_the_group_stands_is_committed(
+    cluster: ClusterDouble,
+    committer: OffsetCommitListener,
+    client: Client,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    committed = cluster.brokers[0].committed
+    committed["billing", A], committed["billing", B] = 4, 3
+    committer.onQueryProgress(progress((text({A: 9, B: 8}), UNFENCED), start=text({A: 2, B: 3})))
+    assert committed == {("billing", A): 4, ("billing", B): 8}
+    assert (
+        "not committed count=1 group=billing: it stands at 4 of queue=orders@broker-a#0, and this "
+        "batch began at 2" in caplog.text
+    )
+
+
+def test_a_run_whose_lease_is_over_commits_nothing_in_the_name_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = ClusterDouble(features=frozenset({FEATURE_LEASE_EPOCH}))
     cluster.brokers[0].add_topic("orders", 2)
     monkeypatch.setattr("rmq_ordered.spark.lag.open_client", lambda options: cluster.client())
     with cluster.client() as client:
-        client.broker.lock("billing", "spark-1", [A, B])
-    epochs: list[str | None] = []
-    serve = cluster.brokers[0].serve
-
-    def watch(request: Any) -> Any:
-        if "commitOffset" in (request.ext_fields or {}):
-            epochs.append(request.ext_fields.get("leaseEpoch"))
-        return serve(request)
-
-    cluster.network.listen(cluster.brokers[0].address, watch)
-    OffsetCommitListener(OPTIONS).onQueryProgress(progress((text({A: 5, B: 7}), None)))
-    assert epochs == ["1", "1"]
+        (answer,) = client.broker.lock("billing", "spark-1", [A])
+        event = progress((text({A: 5}), reported({A: answer.epoch})), start=text({A: 0}))
+        client.broker.unlock("billing", "spark-1", [A])
+        client.broker.lock("billing", "spark-2", [A])
+        listener = OffsetCommitListener(OPTIONS)
+        listener.onQueryProgress(event)
+        assert cluster.brokers[0].committed == {}
+        assert "offsets of group=billing were not committed" in caplog.text
+        assert "spark-1" in caplog.text
+        (answer,) = client.broker.lock("billing", "spark-2", [A])
+        owned = reported({A: answer.epoch}, owner="spark-2")
+        listener.onQueryProgress(progress((text({A: 5}), owned), start=text({A: 0})))
+    assert cluster.brokers[0].committed == {("billing", A): 5}
 
 
 def test_a_commit_that_fails_is_logged_and_disturbs_nothing(
     cluster: ClusterDouble, committer: OffsetCommitListener, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.brokers[0].topics.clear()
-    committer.onQueryProgress(progress((text({A: 5}), None)))
+    committer.onQueryProgress(progress((text({A: 5}), UNFENCED), start=text({A: 0})))
     assert "offsets of group=billing were not committed" in caplog.text
 
 
