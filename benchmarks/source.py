@@ -18,7 +18,8 @@ machine is shared, so only ratios mean anything.
 (``benchmarks/ready.py``): no broker, no decoding. It is what Spark leaves room for.
 
 Then hand-over, from the end of one run to the first row of the next, and planning alone: one look
-at all queues and one partition for each.
+at all queues, idle or with the commit of a batch that has read from every one of them, and one
+partition for each.
 
 ``--check`` makes it an error when a query is not twice as fast as Java, with and without
 properties.
@@ -33,31 +34,35 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import pyarrow as pa
 from benchmarks.broker import Server, embedded, rocketmq, run_load
 from benchmarks.client import BODIES, QUEUES, Filled, fill
 from benchmarks.ready import ReadySource
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from rich.console import Console
 from rich.table import Table
 from tests.support.brokers import unique_name
 from tests.support.paths import ROOT
 
 from rmq_ordered import Client
+from rmq_ordered.client import OrderedProducer, Selector, SendSettings
 from rmq_ordered.options import SourceOptions
 from rmq_ordered.spark.stream import OrderedStreamReader
 
 console = Console()
+T = TypeVar("T")
 GOAL = 2.0
 PLANNED_QUEUES = (4, 64, 1_024)
 BATCHES = 2
@@ -214,31 +219,56 @@ def show(results: dict[str, Rounds]) -> None:
     console.print(table)
 
 
-def plan(server: Server, queues: int) -> tuple[float, float]:
-    """Milliseconds of an idle look and of the plan of a batch, each the best of many."""
+@dataclass(frozen=True)
+class Planning:
+    """Milliseconds, each the best of many: see the table of ``show_planning``."""
+
+    look: float
+    commit: float
+    partitions: float
+
+
+def plan(server: Server, queues: int) -> Planning:
+    """Plan batches of a message of each queue, then look at queues that have no more."""
     topic = unique_name("planned")
-    with Client(server.name_server, request_timeout_ms=15_000) as client:
-        client.broker.create_topic(topic, queues)
+    fill_evenly(server, topic, queues, PLANNINGS)
     reader = OrderedStreamReader(options_of(server, topic, group=unique_name("group")))
+    commits, plans = [], []
     try:
         start = reader.initialOffset()
-        reader.latestOffset(start, ReadAllAvailable())
-        ahead = {
-            name: {queue: position + 1 for queue, position in places.items()}
-            for name, places in start["topics"][topic].items()
-        }
-        end = start | {"topics": {topic: ahead}}
-        looks = [_ms(reader.latestOffset, start, ReadAllAvailable()) for _ in range(PLANNINGS)]
-        plans = [_ms(reader.partitions, start, end) for _ in range(PLANNINGS)]
+        for _ in range(PLANNINGS):
+            end, look_ms = _timed(reader.latestOffset, start, ReadMaxRows(queues))
+            planned, plan_ms = _timed(reader.partitions, start, end)
+            if len(planned) != queues:
+                raise SystemExit(f"{len(planned)} partitions for {queues} queues")
+            commits.append(look_ms)
+            plans.append(plan_ms)
+            start = end
+        looks = [
+            _timed(reader.latestOffset, start, ReadAllAvailable())[1] for _ in range(1 + PLANNINGS)
+        ]
     finally:
         reader.stop()
-    return min(looks), min(plans)
+    # The first look commits the last batch.
+    return Planning(min(looks[1:]), min(commits), min(plans))
 
 
-def _ms(call: object, *arguments: object) -> float:
+def fill_evenly(server: Server, topic: str, queues: int, each: int) -> None:
+    """Make a topic, with so many messages in each of its queues."""
+    rows = pa.RecordBatch.from_pydict({"value": [b"planned"] * (queues * each)})
+    in_turns = SendSettings(selector=Selector.ROUND_ROBIN)
+    with Client(server.name_server, request_timeout_ms=15_000) as client:
+        client.broker.create_topic(topic, queues)
+        with OrderedProducer(client, topic, settings=in_turns).writer() as writer:
+            writer.write(rows)
+            writer.finish()
+
+
+def _timed(call: Callable[..., T], *arguments: object) -> tuple[T, float]:
+    """What a call gives, and its milliseconds."""
     begin = time.perf_counter()
-    call(*arguments)  # type: ignore[operator]
-    return (time.perf_counter() - begin) * 1000
+    found = call(*arguments)
+    return found, (time.perf_counter() - begin) * 1000
 
 
 def options_of(server: Server, topic: str, **more: str) -> SourceOptions:
@@ -320,11 +350,13 @@ def show_planning(servers: list[Server]) -> None:
     table.add_column("broker")
     table.add_column("queues", justify="right")
     table.add_column("where do they end", justify="right")
+    table.add_column("and every queue committed", justify="right")
     table.add_column("partitions", justify="right")
     for server in servers:
         for queues in PLANNED_QUEUES:
-            look, partitions = plan(server, queues)
-            table.add_row(server.name, f"{queues:,}", f"{look:.1f}", f"{partitions:.1f}")
+            found = plan(server, queues)
+            times = (found.look, found.commit, found.partitions)
+            table.add_row(server.name, f"{queues:,}", *(f"{one:.1f}" for one in times))
     console.print(table)
 
 
