@@ -249,7 +249,8 @@ _ROWS: Final[Sequence[Option]] = (
     Option(
         "valueSchema",
         "The fields of `value` for `json` and `msgpack`. A field that is missing in a message is "
-        "null, one that is not listed is left out, one of another type is a decode error.",
+        "null (a decode error where it is `NOT NULL`), one that is not listed is left out, one of "
+        "another type is a decode error.",
         "columns in Spark's DDL, for example 'id bigint, items array<string>'",
         parse_words,
     ),
