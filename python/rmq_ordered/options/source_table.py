@@ -11,6 +11,7 @@ from rmq_ordered.options.connection import NAME_SERVER, REQUEST_TIMEOUT, SECURIT
 from rmq_ordered.options.popping import POP_OPTIONS
 from rmq_ordered.options.table import Option
 from rmq_ordered.options.values import (
+    LONGEST_DURATION,
     parse_assignment,
     parse_bytes,
     parse_count,
@@ -79,7 +80,7 @@ _SELECTION: Final[Sequence[Option]] = (
     Option(
         "waitForTopic",
         "How long to wait for a topic that does not exist yet; without it that is an error.",
-        "a duration such as 5m",
+        f"a duration such as 5m, {LONGEST_DURATION}",
         parse_duration_ms,
     ),
     Option(
@@ -110,8 +111,8 @@ _BOUNDARIES: Final[Sequence[Option]] = (
         "startingOffsets",
         "Where to begin without a checkpoint: the group's committed offsets, the first message "
         "still there, only what comes from now on, or the given offset of each queue (-2: "
-        "earliest, -1: latest; queues that are not named: `startingOffsetsFallback`). Stream "
-        "default `group`, batch default `earliest`.",
+        "earliest, -1: latest; queues that are not named: `startingOffsetsFallback`). `latest` "
+        "and -1 in streams only. Stream default `group`, batch default `earliest`.",
         f"group, earliest, latest or {_QUEUE_OFFSETS}",
         parse_start,
     ),
@@ -174,7 +175,7 @@ _ADMISSION: Final[Sequence[Option]] = (
         "About so many bytes in one micro-batch, estimated from the latest records of the "
         "queues; at least one message of every queue with a backlog is read. With "
         "`consumeMode=pop` the bodies that were popped are counted.",
-        "a size such as 64m, 1g or a number of bytes",
+        "a size such as 64m, 1g or a number of bytes, below 2^63 bytes",
         parse_bytes,
     ),
     Option(
@@ -187,7 +188,7 @@ _ADMISSION: Final[Sequence[Option]] = (
     Option(
         "maxTriggerDelay",
         "How long `minOffsetsPerTrigger` may hold messages back.",
-        "a duration such as 15m",
+        f"a duration such as 15m, {LONGEST_DURATION}",
         parse_duration_ms,
         default="15m",
     ),
@@ -207,7 +208,7 @@ _OWNERSHIP: Final[Sequence[Option]] = (
     Option(
         "leaseTimeout",
         "How long to wait for queues that another client of the group still holds.",
-        "a duration such as 90s",
+        f"a duration such as 90s, {LONGEST_DURATION}",
         parse_duration_ms,
         default="90s",
     ),

@@ -88,13 +88,14 @@ def test_a_first_batch_that_began_now_is_repeated_from_where_it_began(
 def test_without_leases_a_first_batch_that_began_now_cannot_be_repeated(
     client: Client, topic: str, new_reader: NewReader
 ) -> None:
-    reader = new_reader(startingOffsets="latest", leaseMode="none")
+    unowned = {"startingOffsets": "latest", "leaseMode": "none", "leaseTimeout": None}
+    reader = new_reader(**unowned)
     start = reader.initialOffset()
     produce(client, topic, keys=4, sequences=range(2))
     end = reader.latestOffset(start, ALL)
     assert reader.partitions(start, end)
     reader.stop()
-    recovered = new_reader(startingOffsets="latest", leaseMode="none")
+    recovered = new_reader(**unowned)
     with pytest.raises(OptionError, match="delete the checkpoint and start again"):
         recovered.partitions(recovered.initialOffset(), again(end))
 
