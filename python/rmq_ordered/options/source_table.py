@@ -153,8 +153,9 @@ _BOUNDARIES: Final[Sequence[Option]] = (
     Option(
         "failOnDataLoss",
         "Whether messages that are gone (expired, topic made anew, queue removed) fail the query. "
-        "With `false` they are counted in the log and in the offsets (`skipped`), and the query "
-        "goes on with the first message that is there.",
+        "With `false` the query goes on with the first message that is there. Messages that "
+        "expired before they were planned are counted in the log and in the offsets (`skipped`), "
+        "those that are gone when they are read in the executor's log alone.",
         "true or false",
         parse_flag,
         default="true",
@@ -172,8 +173,8 @@ _ADMISSION: Final[Sequence[Option]] = (
     ),
     Option(
         "maxBytesPerTrigger",
-        "About so many bytes in one micro-batch, estimated from the latest records of the "
-        "queues; at least one message of every queue with a backlog is read. With "
+        "About so many bytes in one micro-batch, estimated from the next records of the longest "
+        "queues of each topic; at least one message of every queue with a backlog is read. With "
         "`consumeMode=pop` the bodies that were popped are counted.",
         "a size such as 64m, 1g or a number of bytes, below 2^63 bytes",
         parse_bytes,
