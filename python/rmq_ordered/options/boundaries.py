@@ -9,7 +9,7 @@ from typing import Any
 
 from rmq_ordered.errors import OptionError
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.options.values import parse_queue_offsets
+from rmq_ordered.options.values import EARLIEST_OFFSET, LATEST_OFFSET, parse_queue_offsets
 
 
 class StartPosition(StrEnum):
@@ -63,20 +63,30 @@ def parse_fallback(text: str) -> StartPosition:
     return position
 
 
-def starting_boundary(values: Mapping[str, Any], *, streaming: bool) -> Boundary:
+def starting_boundary(
+    values: Mapping[str, Any], given: frozenset[str], *, streaming: bool
+) -> Boundary:
     """Where a read begins; raises OptionError for a contradiction."""
-    given, timestamp_ms = values["startingOffsets"], values["startingTimestamp"]
-    if given is not None and timestamp_ms is not None:
+    place, timestamp_ms = values["startingOffsets"], values["startingTimestamp"]
+    if place is not None and timestamp_ms is not None:
         raise OptionError(
             "startingTimestamp", timestamp_ms, "only one of startingOffsets and startingTimestamp"
         )
-    if given is StartPosition.LATEST and not streaming:
+    if timestamp_ms is None and "startingTimestampNoMatch" in given:
+        raise OptionError(
+            "startingTimestampNoMatch",
+            str(values["startingTimestampNoMatch"]),
+            "startingTimestamp beside it: it says what to do where nothing is that young",
+        )
+    if place is StartPosition.LATEST and not streaming:
         raise OptionError(
             "startingOffsets", "latest", "another place for a batch read: it would read nothing"
         )
+    offsets = place if isinstance(place, dict) else {}
+    if not streaming:
+        _ensure_none_at(LATEST_OFFSET, offsets, "startingOffsets")
     default = StartPosition.GROUP if streaming else StartPosition.EARLIEST
-    offsets = given if isinstance(given, dict) else {}
-    position = None if offsets or timestamp_ms is not None else given or default
+    position = None if offsets or timestamp_ms is not None else place or default
     return Boundary(
         position,
         values["startingOffsetsFallback"],
@@ -84,6 +94,18 @@ def starting_boundary(values: Mapping[str, Any], *, streaming: bool) -> Boundary
         timestamp_ms,
         values["startingTimestampNoMatch"],
     )
+
+
+def _ensure_none_at(offset: int, offsets: Mapping[MessageQueue, int], option: str) -> None:
+    """A batch read that begins at the end of a queue, or ends at its beginning, is a mistake."""
+    for queue in sorted(offsets):
+        if offsets[queue] == offset:
+            raise OptionError(
+                option,
+                f"{offset} of {queue}",
+                "another place for a batch read: it would read nothing of the queue; to leave "
+                "queues out use assign",
+            )
 
 
 def ending_boundary(values: Mapping[str, Any]) -> Boundary:
@@ -97,4 +119,5 @@ def ending_boundary(values: Mapping[str, Any]) -> Boundary:
     if timestamp_ms is not None and starting_ms is not None and timestamp_ms < starting_ms:
         raise OptionError("endingTimestamp", timestamp_ms, f"a time from {starting_ms} on")
     offsets = given if isinstance(given, dict) else {}
+    _ensure_none_at(EARLIEST_OFFSET, offsets, "endingOffsets")
     return Boundary(None, StartPosition.LATEST, offsets, timestamp_ms)

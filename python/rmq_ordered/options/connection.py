@@ -15,6 +15,7 @@ from typing import Any, Final
 from rmq_ordered.errors import OptionError
 from rmq_ordered.options.table import Option
 from rmq_ordered.options.values import (
+    LONGEST_DURATION,
     parse_duration_ms,
     parse_flag,
     parse_name_servers,
@@ -103,7 +104,7 @@ NAME_SERVER: Final = Option(
 REQUEST_TIMEOUT: Final = Option(
     "requestTimeout",
     "How long one request to a name server or broker may take.",
-    "a duration such as 3s or 500ms",
+    f"a duration such as 3s or 500ms, {LONGEST_DURATION}",
     parse_duration_ms,
     default="3s",
 )
@@ -170,3 +171,5 @@ def _ensure_pairs(values: Mapping[str, Any]) -> None:
         for name in ("tlsCaFile", "tlsCertificateFile"):
             if values[name] is not None:
                 raise OptionError(name, values[name], "tls=true beside it")
+        if not values["tlsCheckHost"]:
+            raise OptionError("tlsCheckHost", "false", "tls=true beside it")

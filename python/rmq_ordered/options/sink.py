@@ -23,8 +23,9 @@ from rmq_ordered.options.connection import (
     ConnectionOptions,
 )
 from rmq_ordered.options.source_table import ValueFormat
-from rmq_ordered.options.table import Option, parse_table
+from rmq_ordered.options.table import Option, explicit_names, parse_table
 from rmq_ordered.options.values import (
+    LONGEST_DURATION,
     parse_bytes,
     parse_duration_ms,
     parse_flag,
@@ -70,6 +71,7 @@ class SinkOptions:
         """Check and convert, or raise OptionError naming option, found and expected."""
         values = parse_table(SINK_OPTIONS, options)
         _ensure_identity(values, streaming=streaming)
+        _ensure_effect(values, explicit_names(SINK_OPTIONS, options))
         return cls(
             connection=ConnectionOptions.of(values),
             topic=values["topic"],
@@ -104,6 +106,22 @@ def _ensure_identity(values: Mapping[str, Any], *, streaming: bool) -> None:
             raise OptionError(other, None, f"a value, because {name} is set: both, or neither")
         if not values["idempotent"]:
             raise OptionError(name, values[name], "idempotent=true with it, or neither id")
+
+
+def _ensure_effect(values: Mapping[str, Any], given: frozenset[str]) -> None:
+    """What was asked for must change something."""
+    if "compressOverBytes" in given and values["compression"] is Compression.NONE:
+        raise OptionError(
+            "compressOverBytes",
+            values["compressOverBytes"],
+            "a compression beside it: with compression=none no body is compressed",
+        )
+    if "onReplayDivergence" in given and not values["idempotent"]:
+        raise OptionError(
+            "onReplayDivergence",
+            str(values["onReplayDivergence"]),
+            "idempotent=true beside it: without it a replay is not recognised",
+        )
 
 
 def _choice(name: str, description: str, kinds: type[StrEnum], default: StrEnum) -> Option:
@@ -184,7 +202,7 @@ SINK_OPTIONS: Final[Sequence[Option]] = (
     Option(
         "compressOverBytes",
         "A batch is compressed when most of its bytes are in bodies at least this large.",
-        "a number of bytes above 0, also as 64k or 16m",
+        "a number of bytes above 0 and below 2^63, also as 64k or 16m",
         parse_bytes,
         default="4k",
     ),
@@ -198,7 +216,7 @@ SINK_OPTIONS: Final[Sequence[Option]] = (
     Option(
         "bufferBytes",
         "How much of one topic a task holds before it waits for the broker.",
-        "a number of bytes above 0, also as 64k or 16m",
+        "a number of bytes above 0 and below 2^63, also as 64k or 16m",
         parse_bytes,
         default="16m",
     ),
@@ -241,7 +259,7 @@ SINK_OPTIONS: Final[Sequence[Option]] = (
         "sendTimeout",
         "How long one batch of messages may keep being refused or unanswered before the task "
         "fails.",
-        "a duration such as 30s",
+        f"a duration such as 30s, {LONGEST_DURATION}",
         parse_duration_ms,
         default="30s",
     ),

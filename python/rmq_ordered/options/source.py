@@ -90,7 +90,7 @@ class SourceOptions:
         _ensure_combinations(values)
         popping = pop_options(values, given, streaming=streaming)
         _ensure_kind(given, values, streaming=streaming)
-        starting = starting_boundary(values, streaming=streaming)
+        starting = starting_boundary(values, given, streaming=streaming)
         is_owning = streaming and popping is None
         lease_mode = values["leaseMode"] or (LeaseMode.EXCLUSIVE if is_owning else LeaseMode.NONE)
         _ensure_group(values["group"], starting, lease_mode)
@@ -186,6 +186,8 @@ def _ensure_kind(given: frozenset[str], values: Mapping[str, Any], *, streaming:
         )
     if values["leaseMode"] is LeaseMode.SHARED:
         _ensure_shareable(given)
+    if values["leaseMode"] is LeaseMode.NONE:
+        _ensure_unowned(values, given)
     fewest, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
     if fewest is not None and most is not None and fewest > most:
         raise OptionError("minOffsetsPerTrigger", fewest, f"at most maxOffsetsPerTrigger={most}")
@@ -207,6 +209,16 @@ def _ensure_shareable(given: frozenset[str]) -> None:
     for name, reason in reasons.items():
         if name in given:
             raise OptionError(name, None, f"{reason}, because leaseMode=shared")
+
+
+def _ensure_unowned(values: Mapping[str, Any], given: frozenset[str]) -> None:
+    """Without ownership there is nothing to wait for and nothing to take over."""
+    modes = {"leaseTimeout": "exclusive or shared", "instanceId": "exclusive"}
+    for name, owning in modes.items():
+        if name in given:
+            raise OptionError(
+                name, values[name], f"leaseMode {owning} beside it: leaseMode=none owns no queue"
+            )
 
 
 def _ensure_group(group: str | None, starting: Boundary, lease_mode: LeaseMode) -> None:

@@ -11,6 +11,7 @@ from rmq_ordered.options.connection import NAME_SERVER, REQUEST_TIMEOUT, SECURIT
 from rmq_ordered.options.popping import POP_OPTIONS
 from rmq_ordered.options.table import Option
 from rmq_ordered.options.values import (
+    LONGEST_DURATION,
     parse_assignment,
     parse_bytes,
     parse_count,
@@ -81,7 +82,7 @@ _SELECTION: Final[Sequence[Option]] = (
     Option(
         "waitForTopic",
         "How long to wait for a topic that does not exist yet; without it that is an error.",
-        "a duration such as 5m",
+        f"a duration such as 5m, {LONGEST_DURATION}",
         parse_duration_ms,
     ),
     Option(
@@ -112,8 +113,8 @@ _BOUNDARIES: Final[Sequence[Option]] = (
         "startingOffsets",
         "Where to begin without a checkpoint: the group's committed offsets, the first message "
         "still there, only what comes from now on, or the given offset of each queue (-2: "
-        "earliest, -1: latest; queues that are not named: `startingOffsetsFallback`). Stream "
-        "default `group`, batch default `earliest`.",
+        "earliest, -1: latest; queues that are not named: `startingOffsetsFallback`). `latest` "
+        "and -1 in streams only. Stream default `group`, batch default `earliest`.",
         f"group, earliest, latest or {_QUEUE_OFFSETS}",
         parse_start,
     ),
@@ -155,8 +156,9 @@ _BOUNDARIES: Final[Sequence[Option]] = (
     Option(
         "failOnDataLoss",
         "Whether messages that are gone (expired, topic made anew, queue removed) fail the query. "
-        "With `false` they are counted in the log and in the offsets (`skipped`), and the query "
-        "goes on with the first message that is there.",
+        "With `false` the query goes on with the first message that is there. Messages that "
+        "expired before they were planned are counted in the log and in the offsets (`skipped`), "
+        "those that are gone when they are read in the executor's log alone.",
         "true or false",
         parse_flag,
         default="true",
@@ -174,10 +176,10 @@ _ADMISSION: Final[Sequence[Option]] = (
     ),
     Option(
         "maxBytesPerTrigger",
-        "About so many bytes in one micro-batch, estimated from the latest records of the "
-        "queues; at least one message of every queue with a backlog is read. With "
+        "About so many bytes in one micro-batch, estimated from the next records of the longest "
+        "queues of each topic; at least one message of every queue with a backlog is read. With "
         "`consumeMode=pop` the bodies that were popped are counted.",
-        "a size such as 64m, 1g or a number of bytes",
+        "a size such as 64m, 1g or a number of bytes, below 2^63 bytes",
         parse_bytes,
     ),
     Option(
@@ -190,7 +192,7 @@ _ADMISSION: Final[Sequence[Option]] = (
     Option(
         "maxTriggerDelay",
         "How long `minOffsetsPerTrigger` may hold messages back.",
-        "a duration such as 15m",
+        f"a duration such as 15m, {LONGEST_DURATION}",
         parse_duration_ms,
         default="15m",
     ),
@@ -210,7 +212,7 @@ _OWNERSHIP: Final[Sequence[Option]] = (
     Option(
         "leaseTimeout",
         "How long to wait for queues that another client of the group still holds.",
-        "a duration such as 90s",
+        f"a duration such as 90s, {LONGEST_DURATION}",
         parse_duration_ms,
         default="90s",
     ),
@@ -252,7 +254,8 @@ _ROWS: Final[Sequence[Option]] = (
     Option(
         "valueSchema",
         "The fields of `value` for `json` and `msgpack`. A field that is missing in a message is "
-        "null, one that is not listed is left out, one of another type is a decode error.",
+        "null (a decode error where it is `NOT NULL`), one that is not listed is left out, one of "
+        "another type is a decode error.",
         "columns in Spark's DDL, for example 'id bigint, items array<string>'",
         parse_words,
     ),

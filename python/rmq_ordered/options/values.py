@@ -14,6 +14,10 @@ from rmq_ordered.model import MessageQueue
 _TOPIC_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-%|"
 )
+# A year. Python's locks cannot wait for what 64 bits of milliseconds can say.
+LONGEST_DURATION: Final = "at most 8760h"
+_LONGEST_MS: Final = 8_760 * 3_600_000
+_MOST: Final = 2**63 - 1
 # In JSON offsets, as in Spark's Kafka source.
 LATEST_OFFSET: Final = -1
 EARLIEST_OFFSET: Final = -2
@@ -58,7 +62,7 @@ def parse_pattern(text: str) -> str:
         raise ValueError(text)
     try:
         re.compile(text.strip())
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(text) from error
     return text.strip()
 
@@ -68,25 +72,29 @@ def parse_duration_ms(text: str) -> int:
     units = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
     number = text.strip().rstrip("msh")
     unit = text.strip()[len(number) :] or "ms"
-    if not number.isdecimal() or unit not in units or int(number) == 0:
+    duration_ms = int(number) * units[unit] if number.isdecimal() else 0
+    if not 0 < duration_ms <= _LONGEST_MS:
         raise ValueError(text)
-    return int(number) * units[unit]
+    return duration_ms
 
 
 def parse_count(text: str) -> int:
     """A whole number above 0 that fits in 64 bits."""
     number = int(text) if text.strip().isdecimal() else 0
-    if not 0 < number < 2**63:
+    if not 0 < number <= _MOST:
         raise ValueError(text)
     return number
 
 
 def parse_bytes(text: str) -> int:
-    """``64m``, ``1g``, ``512k`` or a bare number of bytes."""
+    """``64m``, ``1g``, ``512k`` or a bare number of bytes, that fits in 64 bits."""
     units = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
     lowered = text.strip().lower().removesuffix("b")
     number = lowered.rstrip("kmg")
-    return parse_count(number) * units[lowered[len(number) :]]
+    size = parse_count(number) * units[lowered[len(number) :]]
+    if size > _MOST:
+        raise ValueError(text)
+    return size
 
 
 def parse_flag(text: str) -> bool:

@@ -1,7 +1,8 @@
 """Message bodies as typed values: text, JSON and MessagePack, column by column.
 
 A body that does not fit is reported by its row and reason; the others are decoded all the same.
-Types are Arrow's, as Spark wants them for the schema it was given.
+Types are Arrow's, as Spark wants them for the schema it was given. Whatever Arrow or Spark would
+not take is found here, value by value: later nobody could tell whose body it was.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import math
+import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final, NoReturn
 
 import msgpack
@@ -30,6 +32,11 @@ _UNPACK_ERRORS: Final = (
     OverflowError,
     TypeError,
 )
+# As many digits as Spark's largest decimal has: Python's own context rounds to 28.
+_DECIMALS: Final = Context(prec=38)
+_SINGLE: Final = struct.Struct("=f")
+# What Spark sends through Arrow as a struct of bytes of its own making.
+_OPAQUE: Final = (b"variant", b"geometry", b"geography")
 
 
 class _Misfit(Exception):
@@ -70,35 +77,55 @@ class ValueDecoder:
         return pa.array(values, self._kind), errors
 
 
-def converter(kind: pa.DataType, path: str) -> Convert:
-    """How a loaded value becomes one that Arrow accepts for the type; nulls pass."""
+def converter(kind: pa.DataType, path: str, *, is_nullable: bool = True) -> Convert:
+    """How a loaded value becomes one that Arrow accepts for the type."""
     convert = _nested(kind, path) or _scalar(kind, path)
 
-    def nullable(value: Any) -> Any:
-        return None if value is None else convert(value)
+    def convert_or_null(value: Any) -> Any:
+        if value is not None:
+            return convert(value)
+        return None if is_nullable else _refuse(path, "a value, because it is NOT NULL", value)
 
-    return nullable
+    return convert_or_null
+
+
+def _of_field(field: pa.Field, path: str) -> Convert:
+    return converter(field.type, path, is_nullable=field.nullable)
 
 
 def _nested(kind: pa.DataType, path: str) -> Convert | None:
     if pa.types.is_struct(kind):
         return _struct(kind, path)
     if pa.types.is_list(kind):
-        item = converter(kind.value_type, f"{path}[]")
+        item = _of_field(kind.value_field, f"{path}[]")
         return lambda value: [item(one) for one in _expect(value, list, path)]
     if pa.types.is_map(kind):
-        key, item = converter(kind.key_type, f"{path} key"), converter(kind.item_type, f"{path}[]")
-        return lambda value: [(key(k), item(v)) for k, v in _expect(value, dict, path).items()]
+        return _map(kind, path)
     return None
 
 
 def _struct(kind: pa.DataType, path: str) -> Convert:
     fields = [kind.field(index) for index in range(kind.num_fields)]
-    converters = [(field.name, converter(field.type, f"{path}.{field.name}")) for field in fields]
+    if any(mark in (field.metadata or {}) for field in fields for mark in _OPAQUE):
+        raise _unsupported(kind, path)
+    converters = [(field.name, _of_field(field, f"{path}.{field.name}")) for field in fields]
 
     def convert(value: Any) -> dict[str, Any]:
         found: Mapping[str, Any] = _expect(value, dict, path)
         return {name: one(found.get(name)) for name, one in converters}
+
+    return convert
+
+
+def _map(kind: pa.DataType, path: str) -> Convert:
+    key, item = _of_field(kind.key_field, f"{path} key"), _of_field(kind.item_field, f"{path}[]")
+
+    def convert(value: Any) -> list[tuple[Any, Any]]:
+        entries = [(key(k), item(v)) for k, v in _expect(value, dict, path).items()]
+        # Two texts may be one number or one time. Spark does not look, and takes NaN for one key.
+        if len({"NaN" if k != k else k for k, _ in entries}) < len(entries):
+            _refuse(path, f"keys that differ as {kind.key_type}", value)
+        return entries
 
     return convert
 
@@ -109,9 +136,9 @@ def _scalar(kind: pa.DataType, path: str) -> Convert:
     if pa.types.is_integer(kind):
         return _integer(kind, path)
     if pa.types.is_floating(kind):
-        return lambda value: float(_expect(value, (int, float), path))
+        return _floating(kind, path)
     if pa.types.is_string(kind):
-        return lambda value: _expect(value, str, path)
+        return lambda value: _string(value, path)
     if pa.types.is_binary(kind):
         return lambda value: _binary(value, path)
     if pa.types.is_decimal(kind):
@@ -120,7 +147,11 @@ def _scalar(kind: pa.DataType, path: str) -> Convert:
         return lambda value: _date(value, path)
     if pa.types.is_timestamp(kind):
         return lambda value: _timestamp(value, has_zone=kind.tz is not None, path=path)
-    raise OptionError("valueSchema", f"{path} {kind}", "types that JSON and MessagePack can hold")
+    raise _unsupported(kind, path)
+
+
+def _unsupported(kind: pa.DataType, path: str) -> OptionError:
+    return OptionError("valueSchema", f"{path} {kind}", "types that JSON and MessagePack can hold")
 
 
 def _integer(kind: pa.DataType, path: str) -> Convert:
@@ -135,6 +166,35 @@ def _integer(kind: pa.DataType, path: str) -> Convert:
     return convert
 
 
+def _floating(kind: pa.DataType, path: str) -> Convert:
+    narrow = _single if kind.bit_width == _SINGLE.size * 8 else float
+
+    def convert(value: Any) -> float:
+        _expect(value, (int, float), path)
+        try:
+            return narrow(value)
+        except OverflowError:
+            _refuse(path, f"a {kind.bit_width}-bit number", value)
+
+    return convert
+
+
+def _single(value: float) -> float:
+    """Rounded to 32 bits, or OverflowError where Arrow would make infinity of it."""
+    number: float = _SINGLE.unpack(_SINGLE.pack(float(value)))[0]
+    return number
+
+
+def _string(value: Any, path: str) -> str:
+    text: str = _expect(value, str, path)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            _refuse(path, "text without halves of surrogate pairs", value)
+    return text
+
+
 def _binary(value: Any, path: str) -> bytes:
     if isinstance(value, bytes):
         return value
@@ -145,9 +205,10 @@ def _binary(value: Any, path: str) -> bytes:
 
 
 def _decimal(value: Any, kind: pa.DataType, path: str) -> Decimal:
+    text = str(_expect(value, (int, float, str), path))
     try:
-        number = Decimal(str(_expect(value, (int, float, str), path)))
-        rounded = number.quantize(Decimal(1).scaleb(-kind.scale))
+        number = Decimal(value.digits if isinstance(value, _Literal) else text, _DECIMALS)
+        rounded = number.quantize(Decimal(1).scaleb(-kind.scale), context=_DECIMALS)
     except InvalidOperation:
         _refuse(path, f"decimal({kind.precision},{kind.scale})", value)
     if (
@@ -173,9 +234,14 @@ def _timestamp(value: Any, *, has_zone: bool, path: str) -> datetime:
         )  # fmt: skip
     except ValueError:
         _refuse(path, "a time in ISO 8601", value)
-    if has_zone:
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return moment.replace(tzinfo=None)
+    if not has_zone:
+        return moment.replace(tzinfo=None)
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        _refuse(path, "a time of the years 1 to 9999 in UTC", value)
 
 
 def _expect(value: Any, kinds: type | tuple[type, ...], path: str) -> Any:
@@ -213,10 +279,18 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _finite(text: str) -> float:
-    number = float(text)
+class _Literal(float):
+    """A number of JSON that keeps its digits: a decimal may hold more of them than a float."""
+
+    __slots__ = ("digits",)
+    digits: str
+
+
+def _finite(text: str) -> _Literal:
+    number = _Literal(text)
     if math.isinf(number):
         raise ValueError(f"{text:.40} is too large a number")
+    number.digits = text
     return number
 
 

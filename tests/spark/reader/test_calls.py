@@ -88,7 +88,8 @@ def test_a_first_batch_that_began_now_is_repeated_from_where_it_began(
 def test_without_leases_a_first_batch_that_began_now_is_repeated_too(
     client: Client, topic: str, new_reader: NewReader
 ) -> None:
-    reader = new_reader(startingOffsets="latest", leaseMode="none")
+    unowned = {"startingOffsets": "latest", "leaseMode": "none", "leaseTimeout": None}
+    reader = new_reader(**unowned)
     start = reader.initialOffset()
     produce(client, topic, keys=4, sequences=range(2))
     end = reader.latestOffset(start, ALL)
@@ -96,7 +97,7 @@ def test_without_leases_a_first_batch_that_began_now_is_repeated_too(
     assert planned
     reader.stop()
     produce(client, topic, keys=4, sequences=range(2, 4))
-    recovered = new_reader(startingOffsets="latest", leaseMode="none")
+    recovered = new_reader(**unowned)
     assert ranges(recovered.partitions(recovered.initialOffset(), again(end))) == planned
 
 

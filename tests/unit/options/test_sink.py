@@ -9,8 +9,9 @@ from rmq_ordered.options import SINK_OPTIONS, ConnectionOptions, SinkOptions, Va
 from rmq_ordered.options.connection import SECURITY_OPTIONS
 
 SINK = {"nameServer": "mq1:9876", "topic": "invoices"}
-BAD_DURATIONS = ["", "0", "0s", "-1s", "1.5s", "s", "5x", "5sm", "5 s", "soon"]
-BAD_BYTES = ["", "0", "-1", "1.5", "m", "1t", "many"]
+BAD_DURATIONS = ["", "0", "0s", "-1s", "1.5s", "s", "5x", "5sm", "5 s", "soon", "8761h",
+                 "31536000001", str(2**63)]  # fmt: skip
+BAD_BYTES = ["", "0", "-1", "1.5", "m", "1t", "many", "9223372036854775807g", f"{2**53}k"]
 BAD_VALUES: dict[str, list[str]] = {
     "nameServer": ["", ";", "mq1", "mq1:", ":9876", "mq1:0", "mq1:65536", "mq1:x", "mq1:1;mq2"],
     "topic": ["", " ", "a b", "a/b", "a,b c", "ä", "a" * 128],
@@ -103,6 +104,21 @@ def test_a_stream_has_its_own_identity() -> None:
 def test_an_identity_needs_idempotence() -> None:
     with pytest.raises(OptionError, match="idempotent=true"):
         SinkOptions.parse(SINK | {"sinkId": "a", "batchId": "1", "idempotent": "false"})
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"compressOverBytes": "1k"}, "'compressOverBytes': expected a compression beside it"),
+        (
+            {"onReplayDivergence": "fail", "idempotent": "false"},
+            "'onReplayDivergence': expected idempotent=true beside it",
+        ),
+    ],
+)
+def test_what_would_change_nothing_is_refused(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        SinkOptions.parse(SINK | given)
 
 
 def test_an_option_of_the_source_is_unknown_to_the_sink() -> None:

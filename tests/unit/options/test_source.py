@@ -69,7 +69,7 @@ def test_every_option_of_a_stream_reaches_its_field() -> None:
         maxBytesPerTrigger="64m",
         minOffsetsPerTrigger="5",
         maxTriggerDelay="1m",
-        leaseMode="none",
+        leaseMode="exclusive",
         leaseTimeout="2m",
         instanceId=" nightly ",
         keyFrom="property:region",
@@ -100,7 +100,7 @@ def test_every_option_of_a_stream_reaches_its_field() -> None:
     )
     assert options.fail_on_data_loss is False
     assert options.admission == Admission(500, 64 * 2**20, 5, 60_000)
-    assert (options.lease_mode, options.lease_timeout_ms) == (LeaseMode.NONE, 120_000)
+    assert (options.lease_mode, options.lease_timeout_ms) == (LeaseMode.EXCLUSIVE, 120_000)
     assert options.instance_id == "nightly"
     assert options.rows == RowOptions("region", True, ValueFormat.JSON, "id bigint",
                                       DecodeErrors.DLQ)  # fmt: skip
@@ -130,6 +130,22 @@ def test_names_are_case_insensitive_because_spark_lowers_them() -> None:
         (True, {"tags": "a", "sql92": "b > 1"}, "only one of tags and sql92"),
         (True, {"startingOffsets": "latest", "startingTimestamp": "5"}, "only one of starting"),
         (False, {"startingOffsets": "latest"}, "it would read nothing"),
+        (
+            False,
+            {"startingOffsets": '{"orders":{"a":{"0":5,"1":-1}}}'},
+            "'startingOffsets': expected another place for a batch read.*-1 of orders@a#1",
+        ),
+        (
+            False,
+            {"endingOffsets": '{"orders":{"a":{"0":5,"1":-2}}}'},
+            "'endingOffsets': expected another place for a batch read.*-2 of orders@a#1",
+        ),
+        (
+            True,
+            {"startingTimestampNoMatch": "error"},
+            "'startingTimestampNoMatch': expected startingTimestamp beside it.*found 'error'",
+        ),
+        (False, {"startingTimestampNoMatch": "latest"}, "expected startingTimestamp beside it"),
         (True, {"endingOffsets": "latest"}, "in a batch read only"),
         (True, {"endingTimestamp": "5"}, "in a batch read only"),
         (False, {"endingOffsets": "latest", "endingTimestamp": "5"}, "only one of ending"),
@@ -137,6 +153,17 @@ def test_names_are_case_insensitive_because_spark_lowers_them() -> None:
         (False, {"maxOffsetsPerTrigger": "5"}, "in a stream only"),
         (False, {"instanceId": "a"}, "in a stream only"),
         (False, {"leaseMode": "exclusive"}, "none for a batch read"),
+        (
+            True,
+            {"leaseMode": "none", "instanceId": "a"},
+            "'instanceId': expected leaseMode exclusive beside it: leaseMode=none owns no queue",
+        ),
+        (
+            True,
+            {"leaseMode": "none", "leaseTimeout": "90s"},
+            "'leaseTimeout': expected leaseMode exclusive or shared beside it",
+        ),
+        (False, {"leaseMode": "none", "instanceId": "a"}, "in a stream only"),
         (True, {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "at most maxOffsets"),
         (True, {"maxTriggerDelay": "5s"}, "minOffsetsPerTrigger beside it"),
         (True, {"valueFormat": "json"}, "because valueFormat=json"),
@@ -146,6 +173,7 @@ def test_names_are_case_insensitive_because_spark_lowers_them() -> None:
         (True, {"secretKey": "env:X"}, "both of accessKey and secretKey"),
         (True, {"securityToken": "env:X"}, "an access key beside securityToken"),
         (True, {"tlsCaFile": "ca.pem"}, "tls=true beside it"),
+        (True, {"tlsCheckHost": "false"}, "'tlsCheckHost': expected tls=true beside it"),
         (True, {"tls": "true", "tlsKeyFile": "k"}, "both of tlsCertificateFile and tlsKeyFile"),
         (True, {"group": None}, "because leaseMode=exclusive owns queues in its name"),
         (
@@ -169,6 +197,13 @@ def test_what_cannot_be_meant_together_is_refused(
 
 def test_a_stream_that_owns_nothing_and_starts_elsewhere_needs_no_group() -> None:
     assert source(group=None, leaseMode="none", startingOffsets="latest").group is None
+
+
+def test_offsets_may_mean_the_end_where_a_stream_begins_and_where_a_batch_read_ends() -> None:
+    latest = '{"orders":{"a":{"0":-1}}}'
+    queue = MessageQueue("orders", "a", 0)
+    assert source(startingOffsets=latest).starting.offsets == {queue: -1}
+    assert source(streaming=False, endingOffsets=latest).ending.offsets == {queue: -1}
 
 
 def test_what_the_rows_look_like_is_known_before_the_kind_of_read_is() -> None:

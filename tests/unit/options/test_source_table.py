@@ -8,7 +8,8 @@ from rmq_ordered.options.source_table import BATCH_ONLY, STREAM_ONLY
 
 SOURCE = {"nameServer": "mq1:9876", "subscribe": "orders", "group": "billing"}
 
-BAD_DURATIONS = ["", "0", "0s", "-1s", "1.5s", "s", "5x", "5sm", "5 s", "soon"]
+BAD_DURATIONS = ["", "0", "0s", "-1s", "1.5s", "s", "5x", "5sm", "5 s", "soon", "8761h",
+                 "31536000001", str(2**63)]  # fmt: skip
 BAD_FLAGS = ["", "yes", "1"]
 BAD_COUNTS = ["", "0", "-1", "1.5", "1e3", "many", str(2**63)]
 BAD_TIMES = ["", "0", "-5", "noon", "2026-13-01", "1.5", "1960-01-01"]
@@ -29,7 +30,7 @@ BAD_OFFSETS = [
 BAD_VALUES: dict[str, list[str]] = {
     "nameServer": ["", ";", "mq1", "mq1:", ":9876", "mq1:0", "mq1:65536", "mq1:x", "mq1:1;mq2"],
     "subscribe": ["", " ", "a b", "a/b", "a,b c", "ä", "a" * 128, "a,,b", ","],
-    "subscribePattern": ["", " ", "(", "["],
+    "subscribePattern": ["", " ", "(", "[", "a{99999999999}"],
     "assign": ["", "orders", "{}", "[]", '{"orders":{"a":0}}', '{"orders":{"a":[]}}',
                '{"orders":{"a":[-1]}}', '{"orders":{"a":["0"]}}', '{"orders":[0]}'],
     "waitForTopic": BAD_DURATIONS,
@@ -44,7 +45,8 @@ BAD_VALUES: dict[str, list[str]] = {
     "endingTimestamp": BAD_TIMES,
     "failOnDataLoss": BAD_FLAGS,
     "maxOffsetsPerTrigger": BAD_COUNTS,
-    "maxBytesPerTrigger": ["", "0", "m", "1t", "-1k", "1.5g", "many"],
+    "maxBytesPerTrigger": ["", "0", "m", "1t", "-1k", "1.5g", "many", f"{2**33}g", f"{2**63}",
+                           "9223372036854775807g"],
     "minOffsetsPerTrigger": BAD_COUNTS,
     "maxTriggerDelay": BAD_DURATIONS,
     "leaseMode": ["", "shared?", "true"],

@@ -18,7 +18,14 @@ from rmq_ordered.options.values import (
 
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
-    [("7", 7), ("1500ms", 1_500), ("90s", 90_000), (" 2m ", 120_000), ("1h", 3_600_000)],
+    [
+        ("7", 7),
+        ("1500ms", 1_500),
+        ("90s", 90_000),
+        (" 2m ", 120_000),
+        ("1h", 3_600_000),
+        ("8760h", 31_536_000_000),
+    ],
 )
 def test_durations_have_units_and_bare_numbers_are_milliseconds(
     text: str, milliseconds: int
@@ -27,7 +34,15 @@ def test_durations_have_units_and_bare_numbers_are_milliseconds(
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("7", 7), ("1k", 1024), ("64m", 64 * 2**20), (" 1GB ", 2**30)]
+    ("text", "size"),
+    [
+        ("7", 7),
+        ("1k", 1024),
+        ("64m", 64 * 2**20),
+        (" 1GB ", 2**30),
+        ("9007199254740991k", 2**63 - 2**10),
+        (str(2**63 - 1), 2**63 - 1),
+    ],
 )
 def test_sizes_have_units_and_bare_numbers_are_bytes(text: str, size: int) -> None:
     assert parse_bytes(text) == size

@@ -62,7 +62,6 @@ def test_options_become_settings() -> None:
             "compression": "lz4",
             "onReplayDivergence": "resend",
             "onQueueLayoutChange": "rehash",
-            "idempotent": "false",
             "batchBytes": "64k",
         }
     )
@@ -71,4 +70,6 @@ def test_options_become_settings() -> None:
     assert settings.compression is Compression.LZ4
     assert settings.on_divergence is OnDivergence.RESEND
     assert settings.on_layout_change is OnLayoutChange.REHASH
-    assert (settings.idempotent, settings.batch_bytes) == (False, 65_536)
+    assert (settings.idempotent, settings.batch_bytes) == (True, 65_536)
+    plain = SinkOptions.parse({"nameServer": "mq1:9876", "idempotent": "false"})
+    assert not send_settings(plain).idempotent
