@@ -70,6 +70,8 @@ class Pulls:
         self.window = PullWindow(first, last, self._limits.max_messages, self._depth)
         self._encode = _encoder(client, plan, self._limits)
         self._stream: AnswerStream | None = None
+        # Whether the broker at its other end may no longer be the one to ask.
+        self._is_doubted = False
         # Ids and deadlines, in the order of the window.
         self._pending: deque[tuple[int, int]] = deque()
         self._stalled_since_ms: int | None = None
@@ -120,11 +122,7 @@ class Pulls:
 
     def _fill(self) -> AnswerStream:
         """Send the pulls that may be in flight now; returns where their answers come."""
-        stream = self._stream
-        if stream is None:
-            what = f"a read of {self._plan.range.queue}"
-            stream = self._client.broker.open_stream(self._plan.address_queue, what)
-            self._stream, self.answered_by = stream, stream.address
+        stream = self._connected()
         pulls = self.window.next_pulls()
         if pulls:
             opaques = stream.begin(len(pulls))
@@ -141,6 +139,19 @@ class Pulls:
                 raise self._named(error, first) from error
             self._pending += [(opaque, deadline_ms) for opaque in opaques]
         return stream
+
+    def _connected(self) -> AnswerStream:
+        """The connection to the queue's broker; another one where a route leads elsewhere now."""
+        queue, stream = self._plan.address_queue, self._stream
+        if stream is not None and self._is_doubted:
+            if self._client.broker.address(queue) == stream.address:
+                self._is_doubted = False
+            else:
+                self.close()
+        if self._stream is None:
+            opened = self._client.broker.open_stream(queue, f"a read of {self._plan.range.queue}")
+            self._stream, self.answered_by, self._is_doubted = opened, opened.address, False
+        return self._stream
 
     def _what(self, offset: int) -> str:
         return f"a pull of {self._plan.range.queue} at {offset}"
@@ -197,10 +208,15 @@ class Pulls:
         return BrokerBusy(self.answered_by, what, result.status.value, remark)
 
     def _give_up_pulls(self, error: RmqOrderedError) -> None:
-        """What is in flight will be asked again; a broker that refuses is asked where it was."""
+        """What is in flight will be asked again.
+
+        A broker that refuses is asked where it was, unless routes have led elsewhere since: one
+        that was replaced as master goes on at its old address, and refuses.
+        """
         if not isinstance(error, BrokerError) or self._stream is None:
             self.close()
             return
+        self._is_doubted = True
         for opaque, _ in self._pending:
             self._stream.forget(opaque)
         self._pending.clear()
