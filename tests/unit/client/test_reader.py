@@ -92,11 +92,14 @@ def test_few_but_large_rows_are_not_kept_back(
 
 
 @pytest.mark.usefixtures("pull_by_pull")
+@pytest.mark.parametrize("away", [(), ("broker-a:10911",), ("broker-a:10911", "names-1:9876")])
 def test_a_read_whose_client_is_closed_meanwhile_ends_at_once(
-    cluster: ClusterDouble, client: Client, queue: MessageQueue
+    cluster: ClusterDouble, client: Client, queue: MessageQueue, away: tuple[str, ...]
 ) -> None:
     rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500)))
     next(rows)
+    for address in away:
+        cluster.network.take_down(address)
     client.close()
     before_ms = cluster.clock.monotonic_ms()
     with pytest.raises(ClientClosed, match=r"this client is closed"):

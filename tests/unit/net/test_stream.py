@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from rmq_ordered.errors import ConnectionLost, RemoteProtocolError, RequestTimedOut
+from rmq_ordered.errors import (
+    ClientClosed,
+    ConnectionLost,
+    RemoteProtocolError,
+    RequestTimedOut,
+)
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.net.stream import AnswerStream
 from rmq_ordered.net.system import SystemClock
@@ -218,9 +223,22 @@ def test_closing_ends_every_stream_and_opens_no_more() -> None:
     lent = [network.remoting.open_stream(ADDRESS, "a read") for _ in range(2)]
     network.remoting.close()
     assert [transport.is_closed for transport in network.transports] == [True] * len(lent)
-    with pytest.raises(ConnectionLost, match="this client is closed"):
+    with pytest.raises(ClientClosed):
         network.remoting.open_stream(ADDRESS, "a read")
-    assert network.transports[-1].is_closed
+    assert len(network.transports) == len(lent)
+
+
+def test_a_stream_that_is_opened_while_the_client_is_closed_ends() -> None:
+    transport = ScriptedTransport(ADDRESS)
+
+    def connect_late(address: str, /) -> ScriptedTransport:
+        remoting.close()
+        return transport
+
+    remoting = Remoting(ManualClock(), connect_late)
+    with pytest.raises(ClientClosed):
+        remoting.open_stream(ADDRESS, "a read")
+    assert transport.is_closed
 
 
 def test_a_client_does_not_remember_streams_that_nobody_has() -> None:
