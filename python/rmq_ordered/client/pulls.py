@@ -49,6 +49,9 @@ _WIDE_DEPTH: Final = 4
 # What the answers in flight should hold together, judged by the last one; two are always in flight.
 _IN_FLIGHT_BYTES: Final = 8 * 1024 * 1024
 _LEAST_DEPTH: Final = 2
+# By what fewer pulls are in flight after one was not answered. RocketMQ's enableNetWorkFlowControl
+# passes over pulls while answers to others wait to be sent: after the second time one is alone.
+_NARROWER: Final = 16
 # How long a read may make no progress before its last error is raised.
 _STALL_MS: Final = 30_000
 _PAUSE_MS: Final = 50
@@ -169,6 +172,7 @@ class Pulls:
         except (ConnectionLost, RemoteProtocolError) as error:
             raise self._named(error, self.window.oldest) from error
         if answer is None:
+            self._narrow()
             timeout_ms = self._client.request_timeout_ms
             raise RequestTimedOut(stream.address, self._what(self.window.oldest), timeout_ms)
         return answer
@@ -220,6 +224,12 @@ class Pulls:
         for opaque, _ in self._pending:
             self._stream.forget(opaque)
         self._pending.clear()
+
+    def _narrow(self) -> None:
+        """Have fewer pulls in flight for the rest of the read, if the broker may pass over some."""
+        if self._limits is _STOCK_PULL:
+            self._depth = max(1, self._depth // _NARROWER)
+            self.window.depth = min(self.window.depth, self._depth)
 
     def _recover(self, error: RmqOrderedError) -> None:
         """Start the window again at the position reached, or give up."""

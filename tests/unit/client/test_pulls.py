@@ -1,6 +1,7 @@
 """The pulls of a read from a broker with odd habits: every offset once, in order, or an error."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain, cycle, repeat
 
 import pytest
@@ -34,9 +35,11 @@ from rmq_ordered.testing import (
     Fault,
     Garble,
     HangUp,
+    ManualClock,
     Refuse,
     ScriptedTransport,
 )
+from rmq_ordered.testing.faults import Serve, reply_to
 
 PULL = RequestCode.PULL_MESSAGE
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -329,6 +332,27 @@ def test_a_pull_that_is_never_answered_is_sent_again(
 ) -> None:
     cluster.network.arm(DropReply(cluster.clock, 3_000), PULL)
     assert read(client, queue, 0, 500) == list(range(500))
+
+
+@dataclass(frozen=True)
+class PassOver:
+    """Of the pulls that come together only the last is answered; the others are waited for."""
+
+    clock: ManualClock
+
+    def strike(self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve) -> None:
+        if transport.sent[-1].opaque == request.opaque:
+            transport.answer(reply_to(request, serve(request)))
+        else:
+            self.clock.advance_ms(1_000)
+
+
+def test_a_broker_that_passes_over_pulls_is_asked_one_by_one(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(PassOver(cluster.clock), PULL, times=100)
+    assert read(client, queue, 0, 500) == list(range(500))
+    assert len(pull_streams(cluster)) == 3
 
 
 def test_a_broker_that_stays_away_is_an_error_after_half_a_minute(
