@@ -49,6 +49,9 @@ _WIDE_DEPTH: Final = 4
 # What the answers in flight should hold together, judged by the last one; two are always in flight.
 _IN_FLIGHT_BYTES: Final = 8 * 1024 * 1024
 _LEAST_DEPTH: Final = 2
+# By what fewer pulls are in flight after one was not answered. RocketMQ's enableNetWorkFlowControl
+# passes over pulls while answers to others wait to be sent: after the second time one is alone.
+_NARROWER: Final = 16
 # How long a read may make no progress before its last error is raised.
 _STALL_MS: Final = 30_000
 _PAUSE_MS: Final = 50
@@ -70,6 +73,8 @@ class Pulls:
         self.window = PullWindow(first, last, self._limits.max_messages, self._depth)
         self._encode = _encoder(client, plan, self._limits)
         self._stream: AnswerStream | None = None
+        # Whether the broker at its other end may no longer be the one to ask.
+        self._is_doubted = False
         # Ids and deadlines, in the order of the window.
         self._pending: deque[tuple[int, int]] = deque()
         self._stalled_since_ms: int | None = None
@@ -120,11 +125,7 @@ class Pulls:
 
     def _fill(self) -> AnswerStream:
         """Send the pulls that may be in flight now; returns where their answers come."""
-        stream = self._stream
-        if stream is None:
-            what = f"a read of {self._plan.range.queue}"
-            stream = self._client.broker.open_stream(self._plan.address_queue, what)
-            self._stream, self.answered_by = stream, stream.address
+        stream = self._connected()
         pulls = self.window.next_pulls()
         if pulls:
             opaques = stream.begin(len(pulls))
@@ -142,6 +143,19 @@ class Pulls:
             self._pending += [(opaque, deadline_ms) for opaque in opaques]
         return stream
 
+    def _connected(self) -> AnswerStream:
+        """The connection to the queue's broker; another one where a route leads elsewhere now."""
+        queue, stream = self._plan.address_queue, self._stream
+        if stream is not None and self._is_doubted:
+            if self._client.broker.address(queue) == stream.address:
+                self._is_doubted = False
+            else:
+                self.close()
+        if self._stream is None:
+            opened = self._client.broker.open_stream(queue, f"a read of {self._plan.range.queue}")
+            self._stream, self.answered_by, self._is_doubted = opened, opened.address, False
+        return self._stream
+
     def _what(self, offset: int) -> str:
         return f"a pull of {self._plan.range.queue} at {offset}"
 
@@ -158,6 +172,7 @@ class Pulls:
         except (ConnectionLost, RemoteProtocolError) as error:
             raise self._named(error, self.window.oldest) from error
         if answer is None:
+            self._narrow()
             timeout_ms = self._client.request_timeout_ms
             raise RequestTimedOut(stream.address, self._what(self.window.oldest), timeout_ms)
         return answer
@@ -197,13 +212,24 @@ class Pulls:
         return BrokerBusy(self.answered_by, what, result.status.value, remark)
 
     def _give_up_pulls(self, error: RmqOrderedError) -> None:
-        """What is in flight will be asked again; a broker that refuses is asked where it was."""
+        """What is in flight will be asked again.
+
+        A broker that refuses is asked where it was, unless routes have led elsewhere since: one
+        that was replaced as master goes on at its old address, and refuses.
+        """
         if not isinstance(error, BrokerError) or self._stream is None:
             self.close()
             return
+        self._is_doubted = True
         for opaque, _ in self._pending:
             self._stream.forget(opaque)
         self._pending.clear()
+
+    def _narrow(self) -> None:
+        """Have fewer pulls in flight for the rest of the read, if the broker may pass over some."""
+        if self._limits is _STOCK_PULL:
+            self._depth = max(1, self._depth // _NARROWER)
+            self.window.depth = min(self.window.depth, self._depth)
 
     def _recover(self, error: RmqOrderedError) -> None:
         """Start the window again at the position reached, or give up."""

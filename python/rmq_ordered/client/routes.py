@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     BrokerError,
+    ClientClosed,
     ConnectFailed,
     RemoteProtocolError,
     RmqOrderedError,
@@ -86,6 +87,7 @@ class RouteTable:
         Raises:
             TopicNotFound: no name server knows the topic.
             ConnectFailed: it was there, but all its brokers are away; they may come back.
+            ClientClosed: the client is closed, whatever is known.
         """
         now = self._clock.monotonic_ms()
         with self._lock:
@@ -96,6 +98,8 @@ class RouteTable:
             route = self._fetch(topic)
         except TopicNotFound as error:
             self._explain_absence(topic, known, error)
+            raise
+        except ClientClosed:
             raise
         except (TransportError, RemoteProtocolError) as error:
             if known is None:
@@ -254,6 +258,8 @@ class RouteTable:
         """The brokers that run; none as long as nobody can tell."""
         try:
             return {broker.name for broker in self.brokers()}
+        except ClientClosed:
+            raise
         except (TransportError, RemoteProtocolError):
             return set()
 
@@ -268,6 +274,8 @@ class RouteTable:
             try:
                 response = self._remoting.call(address, command, what, self._timeout_ms)
                 answer = understood(parse, response, address, what)
+            except ClientClosed:
+                raise
             except (TransportError, RemoteProtocolError, TopicNotFound) as error:
                 _LOG.debug("= name server %s failed: %s", address, error)
                 # That a topic is unknown is an answer, and better than none.

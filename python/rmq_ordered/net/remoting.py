@@ -72,6 +72,8 @@ class Remoting:
 
     def open_stream(self, address: str, what: str) -> AnswerStream:
         """A connection for the caller alone, who closes it; raises TransportError."""
+        with self._lock:
+            self._ensure_open(address)
         stream = AnswerStream(address, self._open(address, what), self._clock)
         with self._lock:
             if not self._is_closed:

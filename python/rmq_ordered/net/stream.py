@@ -26,6 +26,9 @@ from rmq_ordered.protocol.inflight import InFlight
 
 # How long a peer that takes nothing is listened to before it is offered the rest again.
 _LISTEN_MS: Final = 20
+# How often more is received after the deadline while there is more. What is here may come in many
+# receives, with TLS of 16 KiB each: 64 MiB of them. A peer that never stops sending is given up.
+_LATE_RECEIVES: Final = 4_096
 
 
 class Answer(NamedTuple):
@@ -118,14 +121,18 @@ class AnswerStream:
         self._transport.close()
 
     def _wait_for(self, opaque: int, deadline_ms: int) -> Answer | None:
-        left_ms = max(0, deadline_ms - self._return())  # late, but it may be here already
+        left_ms = deadline_ms - self._return()
+        late_receives = 0
         try:
-            while left_ms >= 0 and self._receive(left_ms):
+            # Also when the time is over: it may be here already.
+            while late_receives < _LATE_RECEIVES and self._receive(max(0, left_ms)):
                 found = self._arrived.pop(opaque, None)
                 if found is not None:
                     self._leave()
                     return found
                 left_ms = deadline_ms - self._now_ms()
+                if left_ms <= 0:
+                    late_receives += 1
         except (TransportError, RemoteProtocolError):
             self.close()
             raise

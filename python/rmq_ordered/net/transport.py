@@ -63,7 +63,9 @@ class SocketGuard:
     def __init__(self, address: str, sock: socket.socket) -> None:
         self._address = address
         self._socket = sock
-        self._lock = threading.Lock()
+        # Reentrant: garbage may be collected while this thread has the lock, and with it a read
+        # that nobody finished, which closes its connection: perhaps this one.
+        self._lock = threading.RLock()
         self._users = 0
         self._is_closed = False
 
@@ -76,9 +78,10 @@ class SocketGuard:
     def use(self) -> Iterator[None]:
         """Around every call of the socket; raises ConnectionLost after ``close``."""
         with self._lock:
-            self.ensure_open()
+            # First, so that nothing closes the socket between the two, not even this thread.
             self._users += 1
         try:
+            self.ensure_open()
             yield
         finally:
             with self._lock:

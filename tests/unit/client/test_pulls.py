@@ -1,6 +1,7 @@
 """The pulls of a read from a broker with odd habits: every offset once, in order, or an error."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain, cycle, repeat
 
 import pytest
@@ -24,6 +25,7 @@ from rmq_ordered.protocol.codes import (
     RequestCode,
     ResponseCode,
 )
+from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.testing import (
     AnswerAs,
     BrokerDouble,
@@ -33,11 +35,14 @@ from rmq_ordered.testing import (
     Fault,
     Garble,
     HangUp,
+    ManualClock,
     Refuse,
     ScriptedTransport,
 )
+from rmq_ordered.testing.faults import Serve, reply_to
 
 PULL = RequestCode.PULL_MESSAGE
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 
 @pytest.fixture
@@ -253,6 +258,53 @@ def test_a_busy_broker_is_asked_again_on_the_same_connection(
     assert len(pull_streams(cluster)) == 1
 
 
+def replace_master(cluster: ClusterDouble, broker: BrokerDouble, *, after: int) -> str:
+    """After so many pulls another address is the master's; the old one refuses from then on."""
+    old, new = broker.address, "broker-a2:10911"
+    left = iter(range(after))
+
+    def serve_at_old(request: RemotingCommand) -> RemotingCommand:
+        if request.code == PULL and next(left, None) is None:
+            broker.address = new
+            return RemotingCommand(ResponseCode.SYSTEM_BUSY, remark="system busy")
+        return broker.serve(request)
+
+    cluster.network.listen(old, serve_at_old)
+    cluster.network.listen(new, broker.serve)
+    return new
+
+
+@pytest.mark.parametrize("after", [0, 4, 12])
+def test_a_broker_that_refuses_because_another_is_master_now_is_left_for_that_one(
+    cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue, after: int
+) -> None:
+    new = replace_master(cluster, broker, after=after)
+    assert read(client, queue, 0, 500) == list(range(500))
+    streams = pull_streams(cluster)
+    assert [stream.address for stream in streams] == ["broker-a:10911", new]
+    assert [stream.is_closed for stream in streams] == [True, True]
+    assert len(cluster.clock.pauses) == 1
+
+
+def test_a_route_that_cannot_be_asked_for_after_a_refusal_costs_no_row(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(Refuse(ResponseCode.SYSTEM_BUSY), PULL)
+    cluster.network.arm(Refuse(ResponseCode.SYSTEM_BUSY), ROUTE, after=1, times=3)
+    assert read(client, queue, 0, 500) == list(range(500))
+    assert len(cluster.network.requests(ROUTE)) == 5
+
+
+def test_routes_are_asked_for_after_refusals_and_not_for_every_pull(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    assert read(client, queue, 0, 500) == list(range(500))
+    assert len(cluster.network.requests(ROUTE)) == 1
+    cluster.network.arm(Refuse(ResponseCode.SYSTEM_BUSY), PULL)
+    assert read(client, queue, 0, 500) == list(range(500))
+    assert len(cluster.network.requests(ROUTE)) == 2
+
+
 def test_garbage_in_answer_to_a_send_names_broker_queue_and_offset(
     cluster: ClusterDouble, client: Client, queue: MessageQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +332,27 @@ def test_a_pull_that_is_never_answered_is_sent_again(
 ) -> None:
     cluster.network.arm(DropReply(cluster.clock, 3_000), PULL)
     assert read(client, queue, 0, 500) == list(range(500))
+
+
+@dataclass(frozen=True)
+class PassOver:
+    """Of the pulls that come together only the last is answered; the others are waited for."""
+
+    clock: ManualClock
+
+    def strike(self, transport: ScriptedTransport, request: RemotingCommand, serve: Serve) -> None:
+        if transport.sent[-1].opaque == request.opaque:
+            transport.answer(reply_to(request, serve(request)))
+        else:
+            self.clock.advance_ms(1_000)
+
+
+def test_a_broker_that_passes_over_pulls_is_asked_one_by_one(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue
+) -> None:
+    cluster.network.arm(PassOver(cluster.clock), PULL, times=100)
+    assert read(client, queue, 0, 500) == list(range(500))
+    assert len(pull_streams(cluster)) == 3
 
 
 def test_a_broker_that_stays_away_is_an_error_after_half_a_minute(

@@ -1,5 +1,6 @@
 """Reading a range: whole batches in order, no hole unseen, whatever comes in between."""
 
+from collections.abc import Callable
 from itertools import repeat
 
 import pytest
@@ -23,6 +24,8 @@ from rmq_ordered.protocol.compression import ZLIB_FLAGS, compress_body
 from rmq_ordered.testing import (
     BrokerDouble,
     ClusterDouble,
+    CutMidFrame,
+    ScriptedTransport,
     SpoilBody,
 )
 
@@ -92,11 +95,14 @@ def test_few_but_large_rows_are_not_kept_back(
 
 
 @pytest.mark.usefixtures("pull_by_pull")
+@pytest.mark.parametrize("away", [(), ("broker-a:10911",), ("broker-a:10911", "names-1:9876")])
 def test_a_read_whose_client_is_closed_meanwhile_ends_at_once(
-    cluster: ClusterDouble, client: Client, queue: MessageQueue
+    cluster: ClusterDouble, client: Client, queue: MessageQueue, away: tuple[str, ...]
 ) -> None:
     rows = QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500)))
     next(rows)
+    for address in away:
+        cluster.network.take_down(address)
     client.close()
     before_ms = cluster.clock.monotonic_ms()
     with pytest.raises(ClientClosed, match=r"this client is closed"):
@@ -200,6 +206,55 @@ def test_a_reader_whose_rows_nobody_takes_for_long_asks_for_nothing_twice(
     assert offsets == list(range(500))
     asked = [pull.ext_int("queueOffset") for pull in cluster.network.requests(PULL)]
     assert len(asked) == len(set(asked))
+
+
+IDLE_MS = 130_000  # Both brokers close connections on which nothing moves for 120 s.
+
+
+def hang_up(stream: ScriptedTransport) -> None:
+    stream.hang_up()
+
+
+def reset(stream: ScriptedTransport) -> None:
+    stream.fail("reset")
+
+
+@pytest.mark.usefixtures("pull_by_pull")
+@pytest.mark.parametrize("end", [hang_up, reset])
+def test_connections_that_the_broker_closes_while_nobody_takes_rows_cost_no_row(
+    cluster: ClusterDouble,
+    client: Client,
+    queue: MessageQueue,
+    end: Callable[[ScriptedTransport], None],
+) -> None:
+    offsets: list[int] = []
+    for batch in QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500))):
+        offsets += batch.column("offset").to_pylist()
+        cluster.clock.advance_ms(IDLE_MS)
+        end(cluster.network.transports[-1])
+    assert offsets == list(range(500))
+
+
+@pytest.mark.usefixtures("pull_by_pull")
+@pytest.mark.parametrize("answered", [2, 3, 5])
+def test_what_an_idle_connection_was_closed_with_is_asked_for_again_and_nothing_before_it(
+    cluster: ClusterDouble, client: Client, queue: MessageQueue, answered: int
+) -> None:
+    # The broker has so many answers through, the next one in part, then it closes.
+    cluster.network.arm(CutMidFrame(), PULL, after=answered)
+    offsets: list[int] = []
+    for batch in QueueReader(client).read(ReadPlan(QueueRange(queue, 0, 500))):
+        offsets += batch.column("offset").to_pylist()
+        cluster.clock.advance_ms(IDLE_MS)
+    assert offsets == list(range(500))
+    first, second = [stream for stream in cluster.network.transports if asked_on(stream)]
+    assert asked_on(second)[0] == answered * 32
+    assert sorted({*asked_on(first), *asked_on(second)}) == list(range(0, 500, 32))
+
+
+def asked_on(stream: ScriptedTransport) -> list[int]:
+    """Where the pulls of a connection began."""
+    return [sent.ext_int("queueOffset") for sent in stream.sent if sent.code == PULL]
 
 
 def test_a_connection_lost_in_the_middle_continues_where_it_stopped(

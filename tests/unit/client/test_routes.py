@@ -5,6 +5,7 @@ import pytest
 from rmq_ordered.client import Client
 from rmq_ordered.errors import (
     BrokerError,
+    ClientClosed,
     ConnectFailed,
     ConnectionLost,
     RemoteProtocolError,
@@ -303,3 +304,30 @@ def test_every_name_server_is_made_to_forget_a_deleted_topic(
     cluster.network.arm(Refuse(ResponseCode.SYSTEM_ERROR, "no"))
     with pytest.raises(BrokerError, match="forgetting topic orders"):
         client.routes.delete("orders")
+
+
+def test_a_closed_client_serves_no_route_from_before(client: Client) -> None:
+    client.routes.route("orders")
+    client.routes.forget("orders")
+    client.close()
+    with pytest.raises(ClientClosed):
+        client.routes.route("orders")
+
+
+@pytest.mark.parametrize(("topic", "answers"), [("payments", 1), ("orders", 2)])
+def test_a_client_that_is_closed_while_it_asks_hears_that_and_not_what_is_unknown(
+    client: Client, monkeypatch: pytest.MonkeyPatch, topic: str, answers: int
+) -> None:
+    client.routes.route("orders")
+    client.routes.forget("orders")
+    left = iter(range(answers))
+
+    def answer_then_close(address: str, *_: object) -> RemotingCommand:
+        if next(left, None) is None:
+            raise ClientClosed(address)
+        return RemotingCommand(ResponseCode.TOPIC_NOT_EXIST)
+
+    monkeypatch.setattr(client.remoting, "call", answer_then_close)
+    # Instead of the second name server's answer, or of which brokers run.
+    with pytest.raises(ClientClosed):
+        client.routes.route(topic)

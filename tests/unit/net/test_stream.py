@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from rmq_ordered.errors import ConnectionLost, RemoteProtocolError, RequestTimedOut
+from rmq_ordered.errors import (
+    ClientClosed,
+    ConnectionLost,
+    RemoteProtocolError,
+    RequestTimedOut,
+)
 from rmq_ordered.net.remoting import Remoting
 from rmq_ordered.net.stream import AnswerStream
 from rmq_ordered.net.system import SystemClock
@@ -41,8 +46,7 @@ class Rig:
 
 @pytest.fixture
 def rig() -> Rig:
-    transport, clock = ScriptedTransport(ADDRESS), ManualClock()
-    return Rig(AnswerStream(ADDRESS, transport, clock), transport, clock)
+    return rig_over(ScriptedTransport(ADDRESS))
 
 
 def test_requests_go_out_as_they_are_and_answers_find_them_in_any_order(rig: Rig) -> None:
@@ -80,6 +84,57 @@ def test_an_answer_that_is_here_is_not_late(rig: Rig) -> None:
     answer = rig.stream.answer(opaque, rig.soon_ms - 10_000)
     assert answer is not None
     assert answer.body == b"here"
+
+
+class Records(ScriptedTransport):
+    """Gives what came in parts, as TLS does."""
+
+    def receive_into(self, buffer: bytearray | memoryview, timeout_ms: int | None = None) -> int:
+        return super().receive_into(memoryview(buffer)[: 16 * 1024], timeout_ms)
+
+
+class Endless(ScriptedTransport):
+    """Never stops sending, but does not answer."""
+
+    def receive_into(self, buffer: bytearray | memoryview, timeout_ms: int | None = None) -> int:
+        self.answer(RemotingCommand(40))
+        return super().receive_into(buffer, timeout_ms)
+
+
+def rig_over(transport: ScriptedTransport) -> Rig:
+    clock = ManualClock()
+    return Rig(AnswerStream(ADDRESS, transport, clock), transport, clock)
+
+
+@pytest.mark.parametrize(
+    "transport", [ScriptedTransport(ADDRESS), Records(ADDRESS)], ids=["whole", "TLS"]
+)
+def test_an_answer_that_is_here_is_not_late_however_many_receives_it_takes(
+    transport: ScriptedTransport,
+) -> None:
+    rig = rig_over(transport)
+    body = bytes(3 * 1024 * 1024)
+    first, second = rig.ask(2)
+    rig.answer(first, body)
+    rig.answer(second, body)
+    answer = rig.stream.answer(second, rig.soon_ms - 10_000)
+    assert answer is not None
+    assert len(answer.body) == len(body)
+
+
+def test_an_answer_of_which_a_part_is_here_after_the_deadline_is_late(rig: Rig) -> None:
+    (opaque,) = rig.ask()
+    response = RemotingCommand(0, opaque=opaque, flag=FLAG_RESPONSE, body=bytes(2 * 1024 * 1024))
+    rig.transport.deliver(encode_command(response)[:-1])
+    assert rig.stream.answer(opaque, rig.soon_ms - 10_000) is None
+    assert rig.transport.is_closed
+
+
+def test_a_peer_that_never_stops_sending_is_given_up_after_the_deadline() -> None:
+    rig = rig_over(Endless(ADDRESS))
+    (opaque,) = rig.ask()
+    assert rig.stream.answer(opaque, rig.soon_ms - 10_000) is None
+    assert rig.transport.is_closed
 
 
 def test_silence_until_the_deadline_ends_the_stream(rig: Rig) -> None:
@@ -218,9 +273,22 @@ def test_closing_ends_every_stream_and_opens_no_more() -> None:
     lent = [network.remoting.open_stream(ADDRESS, "a read") for _ in range(2)]
     network.remoting.close()
     assert [transport.is_closed for transport in network.transports] == [True] * len(lent)
-    with pytest.raises(ConnectionLost, match="this client is closed"):
+    with pytest.raises(ClientClosed):
         network.remoting.open_stream(ADDRESS, "a read")
-    assert network.transports[-1].is_closed
+    assert len(network.transports) == len(lent)
+
+
+def test_a_stream_that_is_opened_while_the_client_is_closed_ends() -> None:
+    transport = ScriptedTransport(ADDRESS)
+
+    def connect_late(address: str, /) -> ScriptedTransport:
+        remoting.close()
+        return transport
+
+    remoting = Remoting(ManualClock(), connect_late)
+    with pytest.raises(ClientClosed):
+        remoting.open_stream(ADDRESS, "a read")
+    assert transport.is_closed
 
 
 def test_a_client_does_not_remember_streams_that_nobody_has() -> None:

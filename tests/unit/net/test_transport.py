@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.support.servers import slow_reader
@@ -111,6 +111,31 @@ def test_a_closed_socket_keeps_its_number_until_its_reader_has_left(
     assert transport._socket.fileno() == -1
     with pytest.raises(ConnectionLost, match="closed by this client"):
         transport.receive_into(bytearray(10))
+
+
+class CollectsGarbage(socket.socket):
+    """Closing it brings up a read that nobody finished, which closes the same connection."""
+
+    on_close: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        again, self.on_close = self.on_close, None
+        if again is not None:
+            again()
+        super().close()
+
+
+def test_closing_may_come_from_within_closing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sock = CollectsGarbage()
+        sock.connect(listener.getsockname())
+        transport = TcpTransport("broker-a:10911", sock)
+        sock.on_close = transport.close
+        closing = threading.Thread(target=transport.close, daemon=True)
+        closing.start()
+        closing.join(timeout=5)
+        assert not closing.is_alive()
+        assert sock.fileno() == -1
 
 
 def test_sending_after_the_end_is_a_lost_connection(

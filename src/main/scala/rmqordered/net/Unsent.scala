@@ -9,8 +9,9 @@ import scala.jdk.CollectionConverters._
  * The answers that all connections together have not taken yet. One connection is limited by its
  * own buffer; many that do not read would fill the memory all the same, and then nobody could be
  * answered. From a quarter of the limit on it is crowded, and connections get one answer at a time.
- * Above the limit one of those that hold more than their part is given up: the one that took
- * nothing for the longest time.
+ * Above the limit one of those that hold at least half of an equal part is given up: the one that
+ * took nothing for the longest time. Half, because whoever has just come with the largest answer
+ * may be the only one with a whole part, and would be closed each time that it comes back.
  *
  * No clock: what counts is who took something before whom. Thread-safe.
  */
@@ -73,7 +74,7 @@ final class Unsent(maxBytes: Long) {
   private def giveUpSlowest(): Unit = {
     val shares = waiting.asScala.toVector
     val part = shares.iterator.map(_.bytes).sum / Math.max(shares.length, 1)
-    shares.filter(_.bytes >= part).minByOption(_.lastTurn).foreach(_.abandon())
+    shares.filter(_.bytes >= part / 2).minByOption(_.lastTurn).foreach(_.abandon())
   }
 }
 

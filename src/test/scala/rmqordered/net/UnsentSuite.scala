@@ -49,6 +49,13 @@ class UnsentSuite extends munit.FunSuite {
     assertEquals(clients.givenUp.toSeq, Seq("large"))
   }
 
+  test("who comes anew does not pay for those that do not read, although its answer is larger") {
+    val clients = new Clients(100)
+    (1 to 9).foreach(number => clients.join(s"idle $number").sending(10))
+    clients.join("reading").sending(20)
+    assertEquals(clients.givenUp.toSeq, Seq("idle 1"))
+  }
+
   test("one answer that is too much alone takes its own connection") {
     val clients = new Clients(100)
     clients.join("only").sending(101)
