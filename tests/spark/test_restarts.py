@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from tests.spark.harness import Source, produce, start_collecting
 from tests.spark.script import (
+    KILLED_IN_BATCH,
     AddMessages,
     CheckQueues,
     ExpectFailure,
     KillSource,
+    KillSourceInBatch,
     RestartFromCheckpoint,
     Script,
     Start,
@@ -40,9 +42,13 @@ def test_a_query_goes_on_after_a_stop_a_crash_and_a_change(
         CheckQueues(),
         KillSource(),
         ExpectFailure("STREAM_FAILED"),
+        KillSourceInBatch(),
+        RestartFromCheckpoint(),
         AddMessages(keys=10, sequences=range(6, 8)),
+        ExpectFailure(KILLED_IN_BATCH),
+        AddMessages(keys=10, sequences=range(8, 10)),
         RestartFromCheckpoint({"availableNow": True}, maxOffsetsPerTrigger=1_000),
-        CheckQueues(),
+        CheckQueues(repeated=1),
     )
 
 

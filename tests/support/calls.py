@@ -2,12 +2,14 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
+from rmq_ordered.model import MessageQueue
+from rmq_ordered.ordering.offsets import decode_offset
 from rmq_ordered.spark.partition import QueuePartition
 from rmq_ordered.spark.stream import OrderedStreamReader
 
@@ -61,13 +63,15 @@ class Engine:
     """Runs micro-batches as Spark's engine does, with an offset log and a commit log.
 
     A run is one reader; the logs outlive it. ``die_at`` names the phase at whose end a run is
-    killed: planned (before the log), logged, read.
+    killed: planned (before the log), logged, read. Before every read, what is ``committed`` for a
+    group must not be ahead of the last finished batch.
     """
 
     new_reader: NewReader
     options: dict[str, str] = field(default_factory=dict)
     limit: ReadLimit = field(default_factory=ReadAllAvailable)
     ends: list[Offset] = field(default_factory=list)
+    committed: Mapping[tuple[str, MessageQueue], int] | None = None
     finished: int = 0
     attempts: dict[int, list[list[Row]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -102,10 +106,23 @@ class Engine:
 
     def _execute(self, reader: OrderedStreamReader, die_at: str | None) -> None:
         start = self._start(reader)
-        rows = read_all(reader, reader.partitions(start, again(self.ends[self.finished])))
+        planned = reader.partitions(start, again(self.ends[self.finished]))
+        rows: list[Row] = []
+        for partition in planned:
+            self._ensure_not_ahead(start, planned)
+            rows += read_all(reader, [partition])
         self.attempts[self.finished].append(rows)
         self._die("read", die_at)
         self.finished += 1
+
+    def _ensure_not_ahead(self, start: Offset, planned: list[QueuePartition]) -> None:
+        """Whatever is committed is before the batch that is being read."""
+        if self.committed is None:
+            return
+        finished = dict(decode_offset(start).positions)
+        finished |= {one.plan.range.queue: one.plan.range.start for one in planned}
+        for (group, queue), position in self.committed.items():
+            assert position <= finished.get(queue, 0), f"{group} stands at {position} of {queue}"
 
     def _start(self, reader: OrderedStreamReader) -> Offset:
         if self.finished:

@@ -43,4 +43,7 @@ class OrderedBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs on an executor."""
+        if partition.value is None:
+            # Spark's own, in place of a plan without any partition: there is nothing to read.
+            return iter(())
         return read_partition(self._options, self._schema, partition)

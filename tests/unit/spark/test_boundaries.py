@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 from tests.support.calls import ALL, NewReader, ends, positions, ranges
 
 from rmq_ordered.client import Client
@@ -114,6 +115,13 @@ def test_a_batch_read_has_two_ends(
 ) -> None:
     client.broker.commit_offset("billing", queues[0], 4)
     assert ranges(new_batch(**options).partitions()) == expected
+
+
+def test_a_batch_read_without_anything_to_read_has_no_rows(new_batch: NewBatch) -> None:
+    reader = new_batch(startingOffsets=offsets(q0=10, q1=-1))
+    assert reader.partitions() == []
+    # What Spark makes of that.
+    assert list(reader.read(InputPartition(None))) == []
 
 
 def test_a_batch_read_can_end_at_a_time(

@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from tests.support.calls import ALL, Engine, NewReader, again, ends, positions, ranges
 
 from rmq_ordered.errors import (
@@ -20,6 +20,16 @@ from rmq_ordered.protocol.codes import RequestCode
 from rmq_ordered.testing import ClusterDouble, DropReply
 
 PHASES = ["planned", "logged", "read"]
+
+
+def engine_of(
+    cluster: ClusterDouble,
+    new_reader: NewReader,
+    options: dict[str, str] | None = None,
+    limit: ReadLimit = ALL,
+) -> Engine:
+    """An engine that reads nothing while the group stands ahead of its finished batches."""
+    return Engine(new_reader, options or {}, limit, committed=cluster.brokers[0].committed)
 
 
 def assert_exactly_once(engine: Engine, cluster: ClusterDouble) -> None:
@@ -42,7 +52,7 @@ def test_a_first_batch_that_is_killed_in_any_phase_is_repeated(
     phase: str,
     start: str,
 ) -> None:
-    engine = Engine(new_reader, {"startingOffsets": start}, ReadMaxRows(5))
+    engine = engine_of(cluster, new_reader, {"startingOffsets": start}, ReadMaxRows(5))
     engine.run(die_at=phase)
     cluster.brokers[0].fill(queues[1], 7)
     engine.run()
@@ -88,7 +98,7 @@ def test_a_first_batch_is_repeated_from_where_it_began_wherever_its_group_stands
 def test_a_later_batch_that_is_killed_in_any_phase_is_repeated(
     cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader, phase: str
 ) -> None:
-    engine = Engine(new_reader)
+    engine = engine_of(cluster, new_reader)
     engine.run()
     cluster.brokers[0].fill(queues[0], 7)
     engine.run(die_at=phase)
@@ -103,7 +113,7 @@ def test_a_later_batch_that_is_killed_in_any_phase_is_repeated(
 def test_a_topic_that_grows_while_the_query_is_dead_loses_nothing(
     cluster: ClusterDouble, new_reader: NewReader, phase: str
 ) -> None:
-    engine = Engine(new_reader, limit=ReadMaxRows(8))
+    engine = engine_of(cluster, new_reader, limit=ReadMaxRows(8))
     engine.run(die_at=phase)
     for queue in cluster.brokers[0].add_topic("orders", 4)[2:]:
         cluster.brokers[0].fill(queue, 6)
@@ -145,7 +155,7 @@ def test_a_changed_option_does_not_change_what_was_planned(
     new_reader: NewReader,
     changed: dict[str, str],
 ) -> None:
-    engine = Engine(new_reader)
+    engine = engine_of(cluster, new_reader)
     engine.run()
     cluster.brokers[0].fill(queues[0], 4)
     engine.run(die_at="logged")
@@ -157,8 +167,10 @@ def test_a_changed_option_does_not_change_what_was_planned(
     assert len(engine.attempts[1][-1]) == 4
 
 
-def test_a_checkpoint_of_a_newer_version_is_refused(new_reader: NewReader) -> None:
-    engine = Engine(new_reader)
+def test_a_checkpoint_of_a_newer_version_is_refused(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    engine = engine_of(cluster, new_reader)
     engine.run()
     engine.ends[-1]["version"] = 2
     before = again(engine.ends[-1])
@@ -184,7 +196,7 @@ def test_whenever_runs_are_killed_and_whatever_arrives_every_row_comes_once(
 ) -> None:
     cluster = ClusterDouble()
     queues = cluster.brokers[0].add_topic("orders", 2)
-    engine = Engine(_readers_of(cluster, monkeypatch))
+    engine = engine_of(cluster, _readers_of(cluster, monkeypatch))
     for phase, count, queue_id, is_expanding in story:
         cluster.brokers[0].fill(queues[queue_id], count)
         if is_expanding and len(cluster.brokers[0].queues) < 4:
@@ -239,7 +251,7 @@ def test_a_driver_that_slept_past_its_lease_fails_and_moves_nothing_back(
     end = again(zombie.latestOffset(start, ReadMaxRows(6)))
     planned = zombie.partitions(start, end)
     cluster.clock.advance_ms(61_000)
-    successor = Engine(new_reader)
+    successor = engine_of(cluster, new_reader)
     successor.run()
     committed = dict(cluster.brokers[0].committed)
     with pytest.raises(QueueLeaseLost):
