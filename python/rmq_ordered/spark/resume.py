@@ -51,7 +51,9 @@ def mend(
         span = spans.get(queue)
         if span is None:
             positions[queue] = _keep_vanished(queue, position, losses)
-        elif queue in made_anew:
+            continue
+        losses.is_back(queue)
+        if queue in made_anew:
             positions[queue] = _restart(queue, position, span, losses)
         else:
             positions[queue] = losses.settle(queue, position, span)
@@ -102,7 +104,7 @@ def _only(offset: SourceOffset, topics: set[str]) -> SourceOffset:
 def _keep_vanished(queue: MessageQueue, position: int, losses: LossPolicy) -> int:
     if losses.fails:
         raise OffsetOutOfRange(queue.broker_name, queue, position, _GONE.minimum, _GONE.maximum)
-    _LOG.warning("queue=%s is not there, it waits at position=%s", queue, position)
+    losses.waits(queue, position)
     return position
 
 

@@ -5,9 +5,9 @@ import logging
 import pytest
 from tests.support.calls import ALL, Engine, NewReader, again, positions, read_all
 
-from rmq_ordered.errors import OffsetOutOfRange, OptionError
+from rmq_ordered.errors import OffsetOutOfRange, OptionError, QueueLeaseLost, TransportError
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.testing import ClusterDouble
+from rmq_ordered.testing import BrokerDouble, ClusterDouble
 
 GOES_ON = {"failOnDataLoss": "false"}
 
@@ -164,6 +164,42 @@ def test_a_queue_that_vanished_fails_the_query_or_waits_where_it_stood(
     cluster.clock.advance_ms(60_000)
     finished.run()
     assert offsets_read(finished, queues[1]) == list(range(15))
+
+
+def test_a_queue_that_vanished_is_warned_of_once_until_it_is_back(
+    cluster: ClusterDouble,
+    finished: Engine,
+    new_reader: NewReader,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reader = new_reader(leaseMode="none", **GOES_ON)
+    for queues_there, warnings in ((1, 1), (2, 1), (1, 2)):
+        cluster.brokers[0].topics["orders"] = queues_there
+        cluster.clock.advance_ms(60_000)
+        for _ in range(3):
+            assert reader.latestOffset(finished.ends[-1], ALL) == finished.ends[-1]
+        assert caplog.text.count("orders@broker-a#1 is not there") == warnings
+
+
+def test_who_owns_the_queues_of_a_broker_that_goes_away_fails_and_who_owns_nothing_waits(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    other = BrokerDouble(cluster.clock, "broker-b:10911", "broker-b")
+    other.add_topic("orders", 1)
+    cluster.name_server.brokers.append(other)
+    cluster.network.listen(other.address, other.serve)
+    owner, reader = new_reader(**GOES_ON), new_reader(leaseMode="none", **GOES_ON)
+    starts = [again(one.initialOffset()) for one in (owner, reader)]
+    cluster.name_server.brokers.remove(other)
+    cluster.network.take_down(other.address)
+    for _ in range(2):
+        cluster.clock.advance_ms(16_000)
+        with pytest.raises(TransportError):
+            owner._open()._keeper.renew()
+    with pytest.raises(QueueLeaseLost, match="orders@broker-b#0"):
+        owner.latestOffset(starts[0], ALL)
+    end = reader.latestOffset(starts[1], ALL)
+    assert end["topics"]["orders"] == {"broker-a": {"0": 10, "1": 10}, "broker-b": {"0": 0}}
 
 
 def test_a_batch_that_must_be_repeated_waits_for_all_its_queues(
