@@ -57,7 +57,7 @@ class Engine:
     """
 
     new_reader: NewReader
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str | None] = field(default_factory=dict)
     limit: ReadLimit = field(default_factory=ReadAllAvailable)
     ends: list[Offset] = field(default_factory=list)
     finished: int = 0

@@ -211,7 +211,9 @@ def test_a_batch_that_must_be_repeated_waits_for_all_its_queues(
     broker.topics["orders"] = 1
     for options in ({}, GOES_ON):
         finished.options = options
-        with pytest.raises(OffsetOutOfRange, match="orders@broker-a#1"):
+        with pytest.raises(
+            OptionError, match=r"reads \[10, 15\) of orders@broker-a#1, which is not"
+        ):
             finished.run()
     broker.topics["orders"] = 2
     cluster.clock.advance_ms(60_000)
@@ -244,6 +246,47 @@ def test_a_topic_taken_out_of_the_subscription_is_dropped_only_if_that_was_allow
     engine.options |= GOES_ON
     engine.run()
     assert list(engine.ends[-1]["topics"]) == ["orders"]
+
+
+ONE_QUEUE = {"subscribe": None, "assign": '{"orders":{"broker-a":[1]}}'}
+
+
+def test_a_queue_taken_out_of_the_assignment_is_dropped_only_if_that_was_allowed(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    finished.options = ONE_QUEUE
+    expected = (
+        r"a checkpoint of the assigned queues \(orders@broker-a#1\).* assign the missing queues "
+        r"again.*failOnDataLoss=false, found 'a checkpoint of orders@broker-a#0'"
+    )
+    with pytest.raises(OptionError, match=expected):
+        finished.run()
+    finished.options = ONE_QUEUE | GOES_ON
+    cluster.brokers[0].fill(queues[1], 5)
+    finished.run()
+    assert positions(finished.ends[-1], "orders") == {"1": 15}
+    assert offsets_read(finished, queues[1]) == list(range(15))
+
+
+def test_a_checkpoint_without_any_assigned_queue_is_refused(finished: Engine) -> None:
+    finished.ends[-1]["topics"]["orders"]["broker-a"].pop("1")
+    for options in ({}, GOES_ON):
+        finished.options = ONE_QUEUE | options
+        with pytest.raises(OptionError, match="found 'a checkpoint of orders@broker-a#0'"):
+            finished.run()
+
+
+def test_a_batch_that_must_be_repeated_needs_its_queues_assigned(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    cluster.brokers[0].fill(queues[0], 5)
+    finished.run(die_at="logged")
+    finished.options = ONE_QUEUE | GOES_ON
+    with pytest.raises(OptionError, match=r"reads \[10, 15\) of orders@broker-a#0, which is not"):
+        finished.run()
+    finished.options = {}
+    finished.run()
+    assert offsets_read(finished, queues[0]) == list(range(15))
 
 
 def test_the_group_may_stand_where_messages_are_gone(
