@@ -68,7 +68,7 @@ class Engine:
     """
 
     new_reader: NewReader
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str | None] = field(default_factory=dict)
     limit: ReadLimit = field(default_factory=ReadAllAvailable)
     ends: list[Offset] = field(default_factory=list)
     committed: Mapping[tuple[str, MessageQueue], int] | None = None

@@ -22,6 +22,7 @@ class LossPolicy:
     def __init__(self, *, fails: bool) -> None:
         self.fails = fails
         self.skipped = 0
+        self._waited_for: set[MessageQueue] = set()
 
     def settle(
         self, queue: MessageQueue, position: int, span: OffsetSpan, until: int | None = None
@@ -80,6 +81,18 @@ class LossPolicy:
             position,
             found,
         )
+
+    def waits(self, queue: MessageQueue, position: int) -> None:
+        """A queue is not there; told once until it is back, because Spark asks all the time."""
+        if queue not in self._waited_for:
+            self._waited_for.add(queue)
+            _LOG.warning("queue=%s is not there, it waits at position=%s", queue, position)
+
+    def is_back(self, queue: MessageQueue) -> None:
+        """A queue is there."""
+        if queue in self._waited_for:
+            self._waited_for.remove(queue)
+            _LOG.info("queue=%s is there again", queue)
 
 
 class Places:

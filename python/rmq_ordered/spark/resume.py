@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Final
 
@@ -12,15 +12,19 @@ from rmq_ordered.errors import OffsetOutOfRange, OptionError
 from rmq_ordered.model import MessageQueue, OffsetSpan
 from rmq_ordered.ordering.offsets import Positions, SourceOffset
 from rmq_ordered.spark.positions import LossPolicy
+from rmq_ordered.spark.selection import Subscription
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
 _GONE: Final = OffsetSpan(0, 0)
 
 
 def ensure_same_subscription(
-    offset: SourceOffset, topics: tuple[str, ...], losses: LossPolicy
+    offset: SourceOffset, subscription: Subscription, losses: LossPolicy
 ) -> SourceOffset:
-    """The offset without topics that are no longer read; raises OptionError if that loses data."""
+    """The offset without what is no longer read; raises OptionError if that loses data."""
+    if subscription.assigned:
+        return _only_assigned(offset, subscription.assigned, losses)
+    topics = subscription.topics()
     known = {queue.topic for queue in offset.positions}
     missing = sorted(known - set(topics))
     if not missing:
@@ -33,7 +37,26 @@ def ensure_same_subscription(
             "folder, subscribe the missing topics again, or drop them with failOnDataLoss=false",
         )
     _LOG.warning("topics=%s are no longer subscribed and dropped from the offsets", missing)
-    return _only(offset, set(topics))
+    return _without(offset, {queue for queue in offset.positions if queue.topic in missing})
+
+
+def _only_assigned(
+    offset: SourceOffset, assigned: frozenset[MessageQueue], losses: LossPolicy
+) -> SourceOffset:
+    missing = offset.positions.keys() - assigned
+    if not missing:
+        return offset
+    names = ", ".join(map(str, sorted(missing)))
+    if losses.fails or len(missing) == len(offset.positions):
+        raise OptionError(
+            "checkpointLocation",
+            f"a checkpoint of {names}",
+            f"a checkpoint of the assigned queues ({', '.join(map(str, sorted(assigned)))}); use "
+            "another checkpoint folder, assign the missing queues again, or drop them with "
+            "failOnDataLoss=false",
+        )
+    _LOG.warning("queues=%s are no longer assigned and dropped from the offsets", names)
+    return _without(offset, missing)
 
 
 def mend(
@@ -51,7 +74,9 @@ def mend(
         span = spans.get(queue)
         if span is None:
             positions[queue] = _keep_vanished(queue, position, losses)
-        elif queue in made_anew:
+            continue
+        losses.is_back(queue)
+        if queue in made_anew:
             positions[queue] = _restart(queue, position, span, losses)
         else:
             positions[queue] = losses.settle(queue, position, span)
@@ -68,10 +93,17 @@ def ensure_repeatable(
     Whatever ``failOnDataLoss`` says: a batch cannot wait for one of its queues, and leaving it out
     would lose what may come back.
     """
-    for queue, (first, _) in sorted(ranges.items()):
+    for queue, (first, last) in sorted(ranges.items()):
         if queue not in spans:
             client.routes.ensure_complete(queue.topic)
-            raise OffsetOutOfRange(queue.broker_name, queue, first, _GONE.minimum, _GONE.maximum)
+            raise OptionError(
+                "checkpointLocation",
+                f"an unfinished batch that reads [{first}, {last}) of {queue}, which is not there "
+                "or not subscribed",
+                "every queue of an unfinished batch to be there, whatever failOnDataLoss says: it "
+                "is repeated whole; subscribe or assign the queue again, or bring it back, until "
+                "the batch is finished, or use another checkpoint folder",
+            )
 
 
 def find_made_anew(
@@ -93,16 +125,16 @@ def find_made_anew(
     return frozenset(queue for queue in doubtful if younger[queue] < offset.positions[queue])
 
 
-def _only(offset: SourceOffset, topics: set[str]) -> SourceOffset:
-    positions = {q: p for q, p in offset.positions.items() if q.topic in topics}
-    entries = {q: p for q, p in offset.entries.items() if q.topic in topics}
+def _without(offset: SourceOffset, dropped: Set[MessageQueue]) -> SourceOffset:
+    positions = {q: p for q, p in offset.positions.items() if q not in dropped}
+    entries = {q: p for q, p in offset.entries.items() if q not in dropped}
     return replace(offset, positions=positions, entries=entries)
 
 
 def _keep_vanished(queue: MessageQueue, position: int, losses: LossPolicy) -> int:
     if losses.fails:
         raise OffsetOutOfRange(queue.broker_name, queue, position, _GONE.minimum, _GONE.maximum)
-    _LOG.warning("queue=%s is not there, it waits at position=%s", queue, position)
+    losses.waits(queue, position)
     return position
 
 

@@ -42,6 +42,11 @@ class Subscription:
         """Whether topics may join that nobody named."""
         return self._selection.pattern is not None
 
+    @property
+    def assigned(self) -> frozenset[MessageQueue]:
+        """The queues that were named one by one; none where topics are read whole."""
+        return frozenset(self._selection.queues)
+
     def topics(self) -> tuple[str, ...]:
         """The topics to read now; raises when there is none."""
         if self._selection.topics:

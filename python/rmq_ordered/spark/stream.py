@@ -132,7 +132,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, run: SourceRun, offset: SourceOffset, spans: Mapping[MessageQueue, OffsetSpan]
     ) -> SourceOffset:
         """Is the checkpoint of this subscription, and, once per run, are the queues the same?"""
-        standing = ensure_same_subscription(offset, run.subscription.topics(), run.losses)
+        standing = ensure_same_subscription(offset, run.subscription, run.losses)
         if not self._is_checked:
             self._made_anew = find_made_anew(run.client, standing, spans)
             self._is_checked = True

@@ -118,7 +118,7 @@ def test_a_batch_read_has_two_ends(
 
 
 def test_a_batch_read_without_anything_to_read_has_no_rows(new_batch: NewBatch) -> None:
-    reader = new_batch(startingOffsets=offsets(q0=10, q1=-1))
+    reader = new_batch(startingOffsets=offsets(q0=10, q1=10))
     assert reader.partitions() == []
     # What Spark makes of that.
     assert list(reader.read(InputPartition(None))) == []

@@ -5,9 +5,9 @@ import logging
 import pytest
 from tests.support.calls import ALL, Engine, NewReader, again, ends, positions, read_all
 
-from rmq_ordered.errors import OffsetOutOfRange, OptionError
+from rmq_ordered.errors import OffsetOutOfRange, OptionError, QueueLeaseLost, TransportError
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.testing import ClusterDouble
+from rmq_ordered.testing import BrokerDouble, ClusterDouble
 
 GOES_ON = {"failOnDataLoss": "false"}
 
@@ -180,6 +180,45 @@ def test_a_queue_that_vanished_fails_the_query_or_waits_where_it_stood(
     assert offsets_read(finished, queues[1]) == list(range(15))
 
 
+def test_a_queue_that_vanished_is_warned_of_once_until_it_is_back(
+    cluster: ClusterDouble,
+    finished: Engine,
+    new_reader: NewReader,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reader = new_reader(leaseMode="none", **GOES_ON)
+    for queues_there, warnings in ((1, 1), (2, 1), (1, 2)):
+        cluster.brokers[0].topics["orders"] = queues_there
+        cluster.clock.advance_ms(60_000)
+        for _ in range(3):
+            assert reader.latestOffset(finished.ends[-1], ALL) == finished.ends[-1]
+        assert caplog.text.count("orders@broker-a#1 is not there") == warnings
+
+
+def test_who_owns_the_queues_of_a_broker_that_goes_away_fails_and_who_owns_nothing_waits(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    other = BrokerDouble(cluster.clock, "broker-b:10911", "broker-b")
+    other.add_topic("orders", 1)
+    cluster.name_server.brokers.append(other)
+    cluster.network.listen(other.address, other.serve)
+    owner, reader = new_reader(**GOES_ON), new_reader(leaseMode="none", **GOES_ON)
+    starts = [again(one.initialOffset()) for one in (owner, reader)]
+    cluster.name_server.brokers.remove(other)
+    cluster.network.take_down(other.address)
+    for _ in range(2):
+        cluster.clock.advance_ms(16_000)
+        with pytest.raises(TransportError):
+            owner._open()._keeper.renew()
+    with pytest.raises(QueueLeaseLost, match="orders@broker-b#0"):
+        owner.latestOffset(starts[0], ALL)
+    end = reader.latestOffset(starts[1], ALL)
+    assert end["topics"]["orders"] == {
+        "broker-a": {"0": [0, 10], "1": [0, 10]},
+        "broker-b": {"0": [0, 0]},
+    }
+
+
 def test_a_batch_that_must_be_repeated_waits_for_all_its_queues(
     cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
 ) -> None:
@@ -189,7 +228,9 @@ def test_a_batch_that_must_be_repeated_waits_for_all_its_queues(
     broker.topics["orders"] = 1
     for options in ({}, GOES_ON):
         finished.options = options
-        with pytest.raises(OffsetOutOfRange, match="orders@broker-a#1"):
+        with pytest.raises(
+            OptionError, match=r"reads \[10, 15\) of orders@broker-a#1, which is not"
+        ):
             finished.run()
     broker.topics["orders"] = 2
     cluster.clock.advance_ms(60_000)
@@ -222,6 +263,47 @@ def test_a_topic_taken_out_of_the_subscription_is_dropped_only_if_that_was_allow
     engine.options |= GOES_ON
     engine.run()
     assert list(engine.ends[-1]["topics"]) == ["orders"]
+
+
+ONE_QUEUE = {"subscribe": None, "assign": '{"orders":{"broker-a":[1]}}'}
+
+
+def test_a_queue_taken_out_of_the_assignment_is_dropped_only_if_that_was_allowed(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    finished.options = ONE_QUEUE
+    expected = (
+        r"a checkpoint of the assigned queues \(orders@broker-a#1\).* assign the missing queues "
+        r"again.*failOnDataLoss=false, found 'a checkpoint of orders@broker-a#0'"
+    )
+    with pytest.raises(OptionError, match=expected):
+        finished.run()
+    finished.options = ONE_QUEUE | GOES_ON
+    cluster.brokers[0].fill(queues[1], 5)
+    finished.run()
+    assert positions(finished.ends[-1], "orders") == {"1": 15}
+    assert offsets_read(finished, queues[1]) == list(range(15))
+
+
+def test_a_checkpoint_without_any_assigned_queue_is_refused(finished: Engine) -> None:
+    finished.ends[-1]["topics"]["orders"]["broker-a"].pop("1")
+    for options in ({}, GOES_ON):
+        finished.options = ONE_QUEUE | options
+        with pytest.raises(OptionError, match="found 'a checkpoint of orders@broker-a#0'"):
+            finished.run()
+
+
+def test_a_batch_that_must_be_repeated_needs_its_queues_assigned(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
+) -> None:
+    cluster.brokers[0].fill(queues[0], 5)
+    finished.run(die_at="logged")
+    finished.options = ONE_QUEUE | GOES_ON
+    with pytest.raises(OptionError, match=r"reads \[10, 15\) of orders@broker-a#0, which is not"):
+        finished.run()
+    finished.options = {}
+    finished.run()
+    assert offsets_read(finished, queues[0]) == list(range(15))
 
 
 def test_the_group_may_stand_where_messages_are_gone(

@@ -147,13 +147,17 @@ def test_a_topic_that_grows_while_the_query_runs_is_read_from_the_new_queues_beg
         {"leaseMode": "none"},
         {"failOnDataLoss": "false"},
         {"includeProperties": "true"},
+        {"group": "other"},
+        {"leaseMode": "shared"},
+        {"subscribe": None, "subscribePattern": "ord.*"},
+        {"subscribe": None, "assign": '{"orders":{"broker-a":[0,1]}}'},
     ],
 )
 def test_a_changed_option_does_not_change_what_was_planned(
     cluster: ClusterDouble,
     queues: tuple[MessageQueue, ...],
     new_reader: NewReader,
-    changed: dict[str, str],
+    changed: dict[str, str | None],
 ) -> None:
     engine = engine_of(cluster, new_reader)
     engine.run()
@@ -165,6 +169,59 @@ def test_a_changed_option_does_not_change_what_was_planned(
     offsets = [row["offset"] for row in engine.rows if row["queue"] == 0]
     assert offsets == list(range(18))
     assert len(engine.attempts[1][-1]) == 4
+
+
+@pytest.mark.parametrize("changed", [{"tags": "paid"}, {"sql92": "amount > 5"}])
+def test_another_filter_reads_the_same_ranges_and_filters_what_is_repeated_too(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_reader: NewReader,
+    changed: dict[str, str],
+) -> None:
+    engine = Engine(new_reader)
+    engine.run()
+    cluster.brokers[0].fill(queues[0], 4)
+    engine.run(die_at="logged")
+    reader = new_reader(**changed)
+    planned = reader.partitions(again(engine.ends[0]), again(engine.ends[1]))
+    assert ranges(planned) == [(0, 10, 14)]
+    assert [planned[0].plan.expression] == list(changed.values())
+    assert positions(reader.latestOffset(engine.ends[1], ALL), "orders") == {"0": 14, "1": 10}
+
+
+@pytest.mark.parametrize("modes", [("shared", "exclusive"), ("exclusive", "shared")])
+@pytest.mark.parametrize("phase", [*PHASES, None])
+def test_a_query_may_become_a_member_of_its_group_and_own_everything_again(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_reader: NewReader,
+    modes: tuple[str, str],
+    phase: str | None,
+) -> None:
+    engine = Engine(new_reader)
+    for mode in (*modes, *modes):
+        engine.options = {"leaseMode": mode}
+        engine.run()
+        cluster.brokers[0].fill(queues[0], 4)
+        engine.run(die_at=phase)
+    engine.run()
+    assert_exactly_once(engine, cluster)
+
+
+def test_a_smaller_assignment_leaves_the_checkpoint_as_it_is_unless_it_may_lose_data(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader
+) -> None:
+    engine = Engine(new_reader, {"subscribe": None, "assign": '{"orders":{"broker-a":[0,1]}}'})
+    engine.run()
+    before = again(engine.ends[-1])
+    engine.options = {"subscribe": None, "assign": '{"orders":{"broker-a":[0]}}'}
+    with pytest.raises(OptionError, match=r"checkpoint of the assigned queues .*orders@broker-a#1"):
+        engine.run()
+    assert engine.ends[-1] == before
+    cluster.brokers[0].fill(queues[0], 4)
+    engine.options["failOnDataLoss"] = "false"
+    engine.run()
+    assert positions(engine.ends[-1], "orders") == {"0": 14}
 
 
 def test_a_checkpoint_of_a_newer_version_is_refused(
