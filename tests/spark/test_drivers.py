@@ -1,6 +1,7 @@
 """Whole drivers that die, sleep and come back, on a broker that remembers every owner."""
 
 import signal
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,8 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.spark.drivers import Driver, assert_whole_and_in_order, committed
-from tests.spark.harness import produce
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.drivers import OFTEN, Driver, assert_whole_and_in_order, committed
+from tests.spark.harness import Source, produce
 from tests.support.brokers import unique_name
 from tests.support.waiting import wait_until
 
@@ -125,3 +127,47 @@ def test_a_driver_that_is_asked_to_end_gives_its_queues_back(
         _, events = client.broker.leases(group=f"{topic}-group")
     assert [event.reason for event in events if event.owner is None], events
     assert time.monotonic() - asked < 60
+
+
+def test_a_batch_lasts_longer_than_a_lease_and_the_source_process_keeps_the_queues(
+    spark: SparkSession, client: Client, topic: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    total = produce(client, topic, keys=10, sequences=range(3))
+    group, queues = options["group"], client.routes.readable(topic)
+    collected: list[int] = []
+    may_end = threading.Event()
+
+    def keep(batch: DataFrame, batch_id: int) -> None:
+        collected.append(len(batch.collect()))
+        may_end.wait()
+
+    query = (
+        Source(spark, options)
+        .stream()
+        .writeStream.foreachBatch(keep)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(**OFTEN)
+        .start()
+    )
+    try:
+        wait_until(lambda: collected or query.exception(), "a batch is at work", 180)
+        granted, _ = client.broker.leases(group=group)
+        first_end_ms = max(row.granted_at_ms for row in granted) + LEASE_MS
+        wait_until(lambda: time.time() * 1000 > first_end_ms, "the leases would be over", 60)
+        assert not any(answer.granted for answer in client.broker.lock(group, "other", queues))
+        kept, _ = client.broker.leases(group=group)
+        assert all(row.is_live for row in kept)
+        assert [(row.queue, row.epoch) for row in kept] == [
+            (row.queue, row.epoch) for row in granted
+        ]
+        may_end.set()
+        wait_until(
+            lambda: sum(committed(client, topic, group).values()) == total or query.exception(),
+            "the batch has ended and is committed",
+            60,
+        )
+        assert query.exception() is None
+        assert collected == [total]
+    finally:
+        may_end.set()
+        query.stop()
