@@ -94,15 +94,15 @@ class BrokerOperations:
     def topics_stats(self, topic_names: Iterable[str]) -> dict[MessageQueue, OffsetSpan]:
         """First and last offsets of every readable queue of some topics.
 
-        One request per broker and topic, all of them in flight together.
+        One request per broker and topic, all of them in flight together. A queue that its broker
+        does not list is left out: it was taken away, and the route does not know yet.
         """
         queues = [queue for topic in topic_names for queue in self._routes.readable(topic)]
         places = sorted({(queue.topic, queue.broker_name) for queue in queues})
         spans: dict[MessageQueue, OffsetSpan] = {}
         for part in self._pipeline.read([_stats_question(*place) for place in places]):
             spans |= part
-        # A queue that nobody wrote to yet may be missing from the broker's table.
-        return {queue: spans.get(queue, OffsetSpan(0, 0)) for queue in queues}
+        return {queue: spans[queue] for queue in queues if queue in spans}
 
     def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset stored at or after a time; the end of the queue if there is none."""

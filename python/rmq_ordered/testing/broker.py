@@ -219,13 +219,13 @@ class BrokerDouble:
         topic = request.ext("topic")
         if topic not in self.topics:
             return RemotingCommand(ResponseCode.TOPIC_NOT_EXIST, remark=f"no topic {topic}")
-        # Like RocketMQ, a broker tells nothing of queues that nobody wrote to.
+        # Queues that nobody wrote to are listed, those that were taken away are not.
         rows = (
             f"{json.dumps(queue_to_json(queue))}:"
-            f'{{"lastUpdateTimestamp":{stored.messages[-1].store_timestamp_ms},'
+            f'{{"lastUpdateTimestamp":{_last_stored_ms(stored)},'
             f'"maxOffset":{stored.maximum},"minOffset":{stored.minimum}}}'
             for queue, stored in self.queues.items()
-            if queue.topic == topic and stored.messages
+            if queue.topic == topic and queue.queue_id < self.topics[topic]
         )
         body = f'{{"offsetTable":{{{",".join(rows)}}}}}'
         return RemotingCommand(ResponseCode.SUCCESS, body=body.encode())
@@ -346,3 +346,7 @@ def _sent(stored: StoredQueue, first: int, count: int) -> RemotingCommand:
         "queueOffset": str(first),
     }
     return RemotingCommand(ResponseCode.SUCCESS, ext_fields=fields)
+
+
+def _last_stored_ms(stored: StoredQueue) -> int:
+    return stored.messages[-1].store_timestamp_ms if stored.messages else 0

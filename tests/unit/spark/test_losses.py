@@ -219,6 +219,18 @@ def test_who_owns_the_queues_of_a_broker_that_goes_away_fails_and_who_owns_nothi
     }
 
 
+def test_a_queue_that_is_taken_away_while_its_route_is_believed_keeps_its_position(
+    cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader
+) -> None:
+    reader = new_reader(**GOES_ON)
+    end = again(reader.latestOffset(again(reader.initialOffset()), ALL))
+    cluster.brokers[0].topics["orders"] = 1
+    assert reader.latestOffset(end, ALL) == end
+    cluster.brokers[0].topics["orders"] = 2
+    cluster.brokers[0].fill(queues[1], 3)
+    assert ends(reader.latestOffset(end, ALL), "orders") == {"0": 10, "1": 13}
+
+
 def test_a_batch_that_must_be_repeated_waits_for_all_its_queues(
     cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
 ) -> None:

@@ -107,12 +107,16 @@ def test_offsets_of_queues_and_groups(
         assert ask(groups.query_offset_request("billing", queue)) == proposed
 
 
-def test_statistics_tell_only_of_queues_that_were_written(
+def test_statistics_tell_of_silent_queues_too_and_not_of_those_that_were_taken_away(
     broker: BrokerDouble, clock: ManualClock, queue: MessageQueue
 ) -> None:
     response = broker.serve(topics.topic_stats_request("orders"))
-    expected = {queue: OffsetSpan(0, 100, clock.wall_ms())}
+    silent = MessageQueue("orders", broker.name, 1)
+    expected = {queue: OffsetSpan(0, 100, clock.wall_ms()), silent: OffsetSpan(0, 0)}
     assert topics.parse_topic_stats(response, "orders") == expected
+    broker.topics["orders"] = 1
+    response = broker.serve(topics.topic_stats_request("orders"))
+    assert topics.parse_topic_stats(response, "orders").keys() == {queue}
     unknown = broker.serve(topics.topic_stats_request("nope"))
     assert unknown.code == ResponseCode.TOPIC_NOT_EXIST
 
