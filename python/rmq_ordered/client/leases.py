@@ -21,13 +21,14 @@ from typing import Final, NoReturn, TypeVar
 from rmq_ordered.client.broker import BrokerOperations, grouped
 from rmq_ordered.client.fanout import at_each
 from rmq_ordered.client.instances import Predecessor
-from rmq_ordered.client.locking import QueueLocks
+from rmq_ordered.client.locking import QueueLocks, worst
 from rmq_ordered.client.takeover import TakeOver
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     QueueLeaseLost,
     QueueLeaseUnavailable,
     RmqOrderedError,
+    TopicNotFound,
     TransportError,
 )
 from rmq_ordered.model import LockAnswer, MessageQueue, QueueLease
@@ -243,7 +244,7 @@ class LeaseKeeper:
         if not still_ours:
             return None
         asked_at_ms = self._clock.monotonic_ms()
-        answers, failure = self._locks.renew(still_ours)
+        answers, failures = self._locks.renew(still_ours)
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             still_held = set(self._table.queues)
@@ -254,7 +255,12 @@ class LeaseKeeper:
                     self._table.granted(answer.queue, asked_at_ms, now_ms, answer.epoch)
                 else:
                     self._table.refused(answer.queue, answer.owner)
-        return failure
+            gone = [queue for queue, error in failures.items() if isinstance(error, TopicNotFound)]
+            for queue in gone:
+                # Asking again every second would bring nothing back.
+                self._table.gone(queue)
+                del failures[queue]
+        return worst(failures.values())
 
     def release(self, timeout_ms: int | None = None) -> None:
         """Stop renewing and unlock everything. Idempotent.

@@ -57,11 +57,12 @@ class LeaseTable:
 
     def refused(self, queue: MessageQueue, owner: str | None) -> None:
         """A renewal was refused."""
-        holding = self._holdings.get(queue)
-        if holding is not None and holding.lost_because is None:
-            holding.lost_because = (
-                f"the broker refused to renew it; it is held by {owner or 'another client'}"
-            )
+        by = owner or "another client"
+        self._lost(queue, f"the broker refused to renew it; it is held by {by}")
+
+    def gone(self, queue: MessageQueue) -> None:
+        """The queue's topic is not there any more."""
+        self._lost(queue, f"topic {queue.topic} is gone, it was deleted")
 
     def dropped(self, queue: MessageQueue) -> None:
         """The lease was given back on purpose."""
@@ -78,6 +79,11 @@ class LeaseTable:
     def lease(self, queue: MessageQueue) -> QueueLease:
         """The token of a queue that was granted."""
         return QueueLease(self.group, queue, self.client_id, self._holdings[queue].epoch)
+
+    def _lost(self, queue: MessageQueue, because: str) -> None:
+        holding = self._holdings.get(queue)
+        if holding is not None and holding.lost_because is None:
+            holding.lost_because = because
 
     def _note_expiry(self, holding: _Holding, now_ms: int) -> None:
         if holding.lost_because is None and now_ms - holding.asked_at_ms > self.trust_ms:
