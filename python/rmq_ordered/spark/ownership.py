@@ -81,8 +81,9 @@ class SourceRun:
             raise
         if self.losses.fails:
             # A queue of ours is not there: say that its broker is away before it looks like lost
-            # data.
-            for topic in {queue.topic for queue in self._expected.keys() - spans.keys()}:
+            # data. That a topic was deleted is told elsewhere.
+            missing = {queue.topic for queue in self._expected.keys() - spans.keys()}
+            for topic in sorted(missing.intersection(self.subscription.topics())):
                 self.client.routes.ensure_complete(topic)
         return spans
 
@@ -114,6 +115,7 @@ class SourceRun:
         made_anew: frozenset[MessageQueue],
     ) -> Standing:
         """Own every queue and commit what is finished; ``offset`` ends the last finished batch."""
+        self._let_go_of_dropped(offset, spans)
         mended = mend(offset, spans, made_anew, self.losses)
         self.own(spans)
         self.commit({q: p for q, p in offset.positions.items() if mended[q] == p and q in spans})
@@ -196,6 +198,19 @@ class SourceRun:
         if self._run is not None:
             self._run.leave()
         self.client.close()
+
+    def _let_go_of_dropped(
+        self, offset: SourceOffset, spans: Mapping[MessageQueue, OffsetSpan]
+    ) -> None:
+        """Own nothing of topics that were dropped from the offsets: their leases would run out.
+
+        They are not unlocked: the topic is gone, and with it the way to its locks.
+        """
+        dropped = [q for q in self._expected if q not in spans and q not in offset.positions]
+        if self._keeper is not None and dropped:
+            self._keeper.abandon(dropped)
+            for queue in dropped:
+                del self._expected[queue]
 
     def _register(self) -> LeaseKeeper:
         """Make the group known (so that mqadmin sees it) without staying a member of it."""
