@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.support.brokers import Broker
 from tests.support.embedded_start import quick_brokers
 from tests.support.java_clients import JavaClients
@@ -22,6 +23,12 @@ from tests.support.rocketmq import RocketMq
 if TYPE_CHECKING:
     from rmq_ordered.embedded import EmbeddedBroker
 
+
+# Generated tests: machines are shared, so no time limit per example; failures can be repeated.
+settings.register_profile(
+    "rmq-ordered", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("rmq-ordered")
 
 # Few tests, but long ones: begun last, one of them would keep the whole run waiting.
 _SLOW_FOLDERS = ("spark", "clients", "faults", "contract")

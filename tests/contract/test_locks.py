@@ -8,6 +8,7 @@ from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
 
 from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader, ReadPlan
+from rmq_ordered.client.broker import Failures
 from rmq_ordered.client.instances import InstanceRun, Predecessor
 from rmq_ordered.errors import QueueLeaseLost, QueueLeaseUnavailable, RequestTimedOut
 from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
@@ -194,11 +195,13 @@ def test_an_unlock_that_arrives_late_does_not_free_what_was_locked_again(
     keeper = rig.keeper("keeper")
     keeper.acquire(rig.queues, 5_000)
 
-    def lose(*arguments: object, **more: object) -> None:
-        raise RequestTimedOut("broker", "an unlock", 1)
+    def lose(
+        group: str, client_id: str, queues: Sequence[MessageQueue], **more: object
+    ) -> Failures:
+        return dict.fromkeys(queues, RequestTimedOut("broker", "an unlock", 1))
 
     with monkeypatch.context() as patch:
-        patch.setattr(rig.client.broker, "unlock", lose)
+        patch.setattr(rig.client.broker, "try_unlock", lose)
         keeper.give_back(rig.queues[:1])
     assert keeper.try_acquire(rig.queues[:1]) == [rig.queues[0]]
     rig.unlock("keeper", 0)

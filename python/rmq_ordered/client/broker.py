@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from rmq_ordered.client.commits import OffsetCommits
@@ -38,6 +39,7 @@ from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.pops import PopState, parse_pop_state, pop_state_request
 
 Place = TypeVar("Place", bound=Hashable)
+Failures = dict[MessageQueue, RmqOrderedError]
 _LOG: Final = logging.getLogger("rmq_ordered.client")
 
 
@@ -251,14 +253,23 @@ class BrokerOperations:
     # Locks
 
     def lock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> list[LockAnswer]:
-        """Ask for, or renew, locks: one request per broker."""
-        answers: list[LockAnswer] = []
-        for address, asked in grouped(queues, self.address).items():
-            what = f"locks of group {group} for '{client_id}'"
-            response = self._call(address, locks.lock_request(group, client_id, asked), what)
-            read = partial(locks.parse_lock, asked=asked)
-            answers += accepted(read, response, address, what)
+        """Ask for, or renew, locks: one request per broker; then raise the first failure."""
+        answers, failures = self.try_lock(group, client_id, queues)
+        for failure in failures.values():
+            raise failure
         return answers
+
+    def try_lock(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue]
+    ) -> tuple[list[LockAnswer], Failures]:
+        """The same; what could not be asked for, and why, beside what was answered."""
+        what = f"locks of group {group} for '{client_id}'"
+
+        def ask(address: str, asked: list[MessageQueue]) -> tuple[LockAnswer, ...]:
+            response = self._call(address, locks.lock_request(group, client_id, asked), what)
+            return accepted(partial(locks.parse_lock, asked=asked), response, address, what)
+
+        return self._at_addresses(queues, ask)
 
     def unlock(
         self,
@@ -269,12 +280,49 @@ class BrokerOperations:
         timeout_ms: int | None = None,
     ) -> None:
         """Give locks back and wait for the answers, for a request's usual time at most."""
+        for failure in self.try_unlock(group, client_id, queues, timeout_ms=timeout_ms).values():
+            raise failure
+
+    def try_unlock(
+        self,
+        group: str,
+        client_id: str,
+        queues: Sequence[MessageQueue],
+        *,
+        timeout_ms: int | None = None,
+    ) -> Failures:
+        """The same; returns what may still be locked, and why."""
         patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
-        for address, held in grouped(queues, self.address).items():
-            what = f"the unlocking of queues of group {group}"
+        what = f"the unlocking of queues of group {group}"
+
+        def give(address: str, held: list[MessageQueue]) -> tuple[LockAnswer, ...]:
             request = locks.unlock_request(group, client_id, held)
             response = self._remoting.call(address, request, what, patience_ms)
             ensure_success(response, address, what)
+            return ()
+
+        return self._at_addresses(queues, give)[1]
+
+    def _at_addresses(
+        self,
+        queues: Sequence[MessageQueue],
+        job: Callable[[str, list[MessageQueue]], tuple[LockAnswer, ...]],
+    ) -> tuple[list[LockAnswer], Failures]:
+        """One request per address; a topic or a broker that is gone keeps no other from it."""
+        answers: list[LockAnswer] = []
+        failures: Failures = {}
+        found: dict[str, list[MessageQueue]] = defaultdict(list)
+        for place, part in grouped(queues, attrgetter("topic", "broker_name")).items():
+            try:
+                found[self._routes.master(*place)] += part
+            except RmqOrderedError as error:
+                failures |= dict.fromkeys(part, error)
+        for address, batch in found.items():
+            try:
+                answers += job(address, batch)
+            except RmqOrderedError as error:
+                failures |= dict.fromkeys(batch, error)
+        return answers, failures
 
     def leases(
         self, group: str | None = None, topic: str | None = None

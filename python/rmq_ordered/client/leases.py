@@ -21,13 +21,14 @@ from typing import Final, NoReturn, TypeVar
 from rmq_ordered.client.broker import BrokerOperations, grouped
 from rmq_ordered.client.fanout import at_each
 from rmq_ordered.client.instances import Predecessor
-from rmq_ordered.client.locking import QueueLocks
+from rmq_ordered.client.locking import QueueLocks, worst
 from rmq_ordered.client.takeover import TakeOver
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import (
     QueueLeaseLost,
     QueueLeaseUnavailable,
     RmqOrderedError,
+    TopicNotFound,
     TransportError,
 )
 from rmq_ordered.model import LockAnswer, MessageQueue, QueueLease
@@ -243,7 +244,7 @@ class LeaseKeeper:
         if not still_ours:
             return None
         asked_at_ms = self._clock.monotonic_ms()
-        answers, failure = self._locks.renew(still_ours)
+        answers, failures = self._locks.renew(still_ours)
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             still_held = set(self._table.queues)
@@ -254,7 +255,14 @@ class LeaseKeeper:
                     self._table.granted(answer.queue, asked_at_ms, now_ms, answer.epoch)
                 else:
                     self._table.refused(answer.queue, answer.owner)
-        return failure
+            # A topic that is not listed may be back soon, and is asked for again while it is
+            # trusted; then it was deleted, which is nothing to be told every time.
+            deleted = [
+                queue
+                for queue, error in failures.items()
+                if isinstance(error, TopicNotFound) and self._table.loss(queue, now_ms) is not None
+            ]
+        return worst(error for queue, error in failures.items() if queue not in deleted)
 
     def release(self, timeout_ms: int | None = None) -> None:
         """Stop renewing and unlock everything. Idempotent.
@@ -427,7 +435,7 @@ class LeaseKeeper:
             try:
                 self.renew()
                 pause_ms = self._renew_ms
-            except TransportError as error:
+            except (TransportError, TopicNotFound) as error:
                 _LOG.warning("renewal failed, will try again group=%s: %s", self.group, error)
                 pause_ms = _RENEW_RETRY_MS
             except RmqOrderedError:

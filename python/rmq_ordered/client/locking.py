@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from rmq_ordered.client.broker import BrokerOperations, grouped
+from rmq_ordered.client.broker import BrokerOperations, Failures, grouped
 from rmq_ordered.errors import RmqOrderedError
 from rmq_ordered.model import LockAnswer, MessageQueue
 
@@ -73,11 +73,10 @@ class QueueLocks:
             for queue in queues:
                 self._ids.setdefault(queue, self._current_id)
             batches = self._batches(queues)
-        return self._lock(batches)
+        answers, failures = self._lock(batches)
+        return answers, worst(failures.values())
 
-    def renew(
-        self, queues: Sequence[MessageQueue]
-    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
+    def renew(self, queues: Sequence[MessageQueue]) -> tuple[list[LockAnswer], Failures]:
         """Lock again what was locked; not what was given back or left to itself meanwhile."""
         with self._guard:
             batches = self._batches(queue for queue in queues if queue in self._ids)
@@ -92,11 +91,8 @@ class QueueLocks:
             batches = self._batches(queues)
             for queue in queues:
                 self._ids.pop(queue, None)
-        unsure = [
-            (client_id, batch)
-            for client_id, batch in batches
-            if not self._unlocks(client_id, batch, timeout_ms)
-        ]
+        left = [(client_id, self._unlock(client_id, one, timeout_ms)) for client_id, one in batches]
+        unsure = [(client_id, locked) for client_id, locked in left if locked]
         if unsure:
             next_id = f"{self._client_id}~{next(self._generations)}"
             self._announce(next_id)
@@ -147,32 +143,32 @@ class QueueLocks:
         with self._guard:
             unsure, self._unsure = self._unsure, []
         for client_id, batch in unsure:
-            if wanted.isdisjoint(batch) or not self._unlocks(client_id, batch):
+            left = batch if wanted.isdisjoint(batch) else self._unlock(client_id, batch)
+            if left:
                 with self._guard:
-                    self._unsure.append((client_id, batch))
+                    self._unsure.append((client_id, left))
 
     def _lock(
         self, batches: Iterable[tuple[str, list[MessageQueue]]]
-    ) -> tuple[list[LockAnswer], RmqOrderedError | None]:
+    ) -> tuple[list[LockAnswer], Failures]:
         answers: list[LockAnswer] = []
-        failure: RmqOrderedError | None = None
+        failures: Failures = {}
         for client_id, batch in batches:
-            try:
-                answers += self._broker.lock(self._group, client_id, batch)
-            except RmqOrderedError as error:
-                failure = error
-        return answers, failure
+            granted, failed = self._broker.try_lock(self._group, client_id, batch)
+            answers += granted
+            failures |= failed
+        return answers, failures
 
-    def _unlocks(
+    def _unlock(
         self, client_id: str, batch: Sequence[MessageQueue], timeout_ms: int | None = None
-    ) -> bool:
-        try:
-            self._broker.unlock(self._group, client_id, batch, timeout_ms=timeout_ms)
-        except RmqOrderedError as error:
-            names = ", ".join(map(str, batch))
-            _LOG.warning("could not unlock, locked until the lease ends: %s: %s", names, error)
-            return False
-        return True
+    ) -> list[MessageQueue]:
+        """Unlock; what may still be locked."""
+        failures = self._broker.try_unlock(self._group, client_id, batch, timeout_ms=timeout_ms)
+        failure = worst(failures.values())
+        if failure is not None:
+            names = ", ".join(map(str, failures))
+            _LOG.warning("could not unlock, locked until the lease ends: %s: %s", names, failure)
+        return list(failures)
 
     def _batches(self, queues: Iterable[MessageQueue]) -> list[tuple[str, list[MessageQueue]]]:
         """Queues that can go into one request: of one broker, locked under one id."""
@@ -180,3 +176,8 @@ class QueueLocks:
             queues, lambda queue: (self._ids.get(queue, self._current_id), queue.broker_name)
         )
         return [(client_id, batch) for (client_id, _), batch in batches.items()]
+
+
+def worst(failures: Iterable[RmqOrderedError]) -> RmqOrderedError | None:
+    """What will not pass before what may; None if nothing failed."""
+    return min(failures, key=lambda failure: failure.retryable, default=None)

@@ -21,7 +21,7 @@ from rmq_ordered.client.plan import (
     ReadPlan,
 )
 from rmq_ordered.client.retry import retry_until
-from rmq_ordered.errors import QueueLeaseLost, TransportError
+from rmq_ordered.errors import QueueLeaseLost, RmqOrderedError
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease, QueueRange
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import Boundary, LeaseMode, SourceOptions, StartPosition
@@ -35,7 +35,7 @@ from rmq_ordered.spark.selection import Subscription
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
 # Long enough for a broker to restart, shorter than the trust in a lease.
-_COMMIT_PATIENCE_MS: Final = 20_000
+_PATIENCE_MS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class SourceRun:
         self._keeper: LeaseKeeper | None = None
         self._run: InstanceRun | None = None
         self._expected: dict[MessageQueue, int | None] = {}
+        self._has_looked = False
 
     @property
     def group(self) -> str:
@@ -72,20 +73,37 @@ class SourceRun:
         return self._options.group or ANONYMOUS_GROUP
 
     def spans(self) -> dict[MessageQueue, OffsetSpan]:
-        """What the brokers hold of every queue now; one request per broker and topic."""
+        """What the brokers hold of every queue now; one request per broker and topic.
+
+        Brokers that are away are waited for, but not by a run that has not seen them yet: an
+        address that is wrong is told at once.
+        """
+        patience_ms = _PATIENCE_MS if self._has_looked else 0
+        deadline_ms = self.client.clock.monotonic_ms() + patience_ms
+        spans = retry_until(self.client.clock, deadline_ms, self._look)
+        self._has_looked = True
+        return spans
+
+    def _look(self) -> dict[MessageQueue, OffsetSpan]:
         try:
             spans = self.subscription.spans()
-        except TransportError:
+            if self.losses.fails:
+                self._ensure_all_there(spans)
+        except RmqOrderedError as error:
             # Who slept for long finds every answer late; what matters is that its leases are over.
-            if self._keeper is not None:
+            if error.retryable and self._keeper is not None:
                 self._keeper.ensure_held()
             raise
-        if self.losses.fails:
-            # A queue of ours is not there: say that its broker is away before it looks like lost
-            # data.
-            for topic in {queue.topic for queue in self._expected.keys() - spans.keys()}:
-                self.client.routes.ensure_complete(topic)
         return spans
+
+    def _ensure_all_there(self, spans: Mapping[MessageQueue, OffsetSpan]) -> None:
+        """Where queues of ours are not, say that their broker is away before they look like lost.
+
+        That a topic was deleted is told elsewhere.
+        """
+        missing = {queue.topic for queue in self._expected.keys() - spans.keys()}
+        for topic in sorted(missing.intersection(self.subscription.topics())):
+            self.client.routes.ensure_complete(topic)
 
     def own(self, queues: Iterable[MessageQueue]) -> None:
         """Own these queues for the group, or raise; with ``leaseMode=none`` do nothing."""
@@ -115,6 +133,7 @@ class SourceRun:
         made_anew: frozenset[MessageQueue],
     ) -> Standing:
         """Own every queue and commit what is finished; ``offset`` ends the last finished batch."""
+        self._let_go_of_dropped(offset, spans)
         mended = mend(offset, spans, made_anew, self.losses)
         self.own(spans)
         self.commit({q: p for q, p in offset.positions.items() if mended[q] == p and q in spans})
@@ -197,6 +216,19 @@ class SourceRun:
             self._run.leave()
         self.client.close()
 
+    def _let_go_of_dropped(
+        self, offset: SourceOffset, spans: Mapping[MessageQueue, OffsetSpan]
+    ) -> None:
+        """Own nothing of topics that were dropped from the offsets: their leases would run out.
+
+        They are not unlocked: the topic is gone, and with it the way to its locks.
+        """
+        dropped = [q for q in self._expected if q not in spans and q not in offset.positions]
+        if self._keeper is not None and dropped:
+            self._keeper.abandon(dropped)
+            for queue in dropped:
+                del self._expected[queue]
+
     def _register(self) -> LeaseKeeper:
         """Make the group known (so that mqadmin sees it) without staying a member of it."""
         broker, topics = self.client.broker, self.subscription.topics()
@@ -239,7 +271,7 @@ class SourceRun:
             rest = {queue: at for queue, at in positions.items() if queue not in landed}
             self.client.broker.commit_offsets(self.group, rest, leases=leases)
 
-        deadline_ms = self.client.clock.monotonic_ms() + _COMMIT_PATIENCE_MS
+        deadline_ms = self.client.clock.monotonic_ms() + _PATIENCE_MS
         retry_until(self.client.clock, deadline_ms, attempt)
 
     def _partition(self, queue_range: QueueRange) -> QueuePartition:

@@ -34,9 +34,12 @@ def ensure_same_subscription(
             "checkpointLocation",
             f"a checkpoint of {', '.join(missing)}",
             f"a checkpoint of the subscribed topics ({', '.join(topics)}); use another checkpoint "
-            "folder, subscribe the missing topics again, or drop them with failOnDataLoss=false",
+            "folder, subscribe the missing topics again (or create them, if they were deleted), or "
+            "drop them with failOnDataLoss=false",
         )
-    _LOG.warning("topics=%s are no longer subscribed and dropped from the offsets", missing)
+    _LOG.warning(
+        "topics=%s are deleted or no longer subscribed and dropped from the offsets", missing
+    )
     return _without(offset, {queue for queue in offset.positions if queue.topic in missing})
 
 

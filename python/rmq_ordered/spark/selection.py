@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from rmq_ordered.client.connection import Client
-from rmq_ordered.errors import BrokerError, OptionError, TopicNotFound
+from rmq_ordered.errors import BrokerError, OptionError, TopicNotFound, TransportError
 from rmq_ordered.model import MessageQueue, OffsetSpan
 from rmq_ordered.options import Selection
 from rmq_ordered.protocol.codes import ResponseCode
@@ -16,6 +16,8 @@ T = TypeVar("T")
 # A cluster may have thousands of topics: their list is asked for this often at most.
 _TOPIC_LIST_LIFETIME_MS: Final = 10_000
 _WAIT_POLL_MS: Final = 500
+# How long a deleted topic may be listed after its brokers have forgotten it.
+_DELETION_MS: Final = 5_000
 # RocketMQ's TopicValidator, and the topics that each of its brokers keeps for itself.
 _SYSTEM_TOPICS: Final = frozenset(
     {
@@ -28,12 +30,28 @@ _SYSTEM_SUFFIX: Final = "_REPLY_TOPIC"
 
 
 class Subscription:
-    """Turns ``subscribe``, ``subscribePattern`` or ``assign`` into queues. Not thread-safe."""
+    """Turns ``subscribe``, ``subscribePattern`` or ``assign`` into queues. Not thread-safe.
 
-    def __init__(self, client: Client, selection: Selection, wait_ms: int | None) -> None:
+    Args:
+        client: where to look.
+        selection: what was asked for.
+        wait_ms: how long to wait for topics that are not there.
+        keeps_unlisted: whether a topic of a pattern is still read when no name server lists it
+            because its brokers are away. Who has a place in it must not take it for deleted.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        selection: Selection,
+        wait_ms: int | None,
+        *,
+        keeps_unlisted: bool = True,
+    ) -> None:
         self._client = client
         self._selection = selection
         self._wait_ms = wait_ms
+        self._keeps_unlisted = keeps_unlisted
         self._matching: tuple[str, ...] = ()
         self._listed_at_ms: int | None = None
 
@@ -72,7 +90,24 @@ class Subscription:
             self._client.routes.ensure_complete(topic)
 
     def _readable_spans(self) -> dict[MessageQueue, OffsetSpan]:
-        topics = self.topics()
+        """Look once; a topic of a pattern that was deleted since the last list is left out."""
+        clock = self._client.clock
+        deadline_ms = clock.monotonic_ms() + _DELETION_MS
+        while True:
+            try:
+                return self._spans_of(self.topics())
+            except TopicNotFound as error:
+                if not self.is_open_ended:
+                    raise
+                self._listed_at_ms = None
+                self._client.routes.forget(error.topic)
+                if error.topic in self.topics():
+                    # The brokers forget a topic before the name servers do.
+                    if clock.monotonic_ms() >= deadline_ms:
+                        raise
+                    clock.pause_ms(_WAIT_POLL_MS)
+
+    def _spans_of(self, topics: tuple[str, ...]) -> dict[MessageQueue, OffsetSpan]:
         spans = self._client.broker.topics_stats(topics)
         for topic in sorted(set(topics) - {queue.topic for queue in spans}):
             raise BrokerError(
@@ -90,20 +125,34 @@ class Subscription:
             self._listed_at_ms is not None and now_ms - self._listed_at_ms < _TOPIC_LIST_LIFETIME_MS
         )
         if not self._matching or not is_fresh:
-            pattern = re.compile(self._selection.pattern or "")
-            own = {broker.name for broker in self._client.routes.brokers()}
-            known = [
-                topic
-                for topic in self._client.routes.topics()
-                if not _is_system(topic) and topic not in own
-            ]
-            self._matching = tuple(sorted(topic for topic in known if pattern.fullmatch(topic)))
+            listed = self._listed()
+            away = {topic for topic in self._matching if self._is_away(topic, listed)}
+            self._matching = tuple(sorted(listed | away))
             self._listed_at_ms = now_ms
         if not self._matching:
             raise TopicNotFound(
                 self._client.routes.name_servers, f"(matching {self._selection.pattern})"
             )
         return self._matching
+
+    def _listed(self) -> set[str]:
+        pattern = re.compile(self._selection.pattern or "")
+        own = {broker.name for broker in self._client.routes.brokers()}
+        known = [topic for topic in self._client.routes.topics() if not _is_system(topic)]
+        return {topic for topic in known if topic not in own and pattern.fullmatch(topic)}
+
+    def _is_away(self, topic: str, listed: set[str]) -> bool:
+        """Whether a topic is not listed because its brokers are away: it was not deleted."""
+        if topic in listed or not self._keeps_unlisted:
+            return False
+        self._client.routes.forget(topic)
+        try:
+            self._client.routes.route(topic)
+        except TopicNotFound:
+            return False
+        except TransportError:
+            return True
+        return True
 
     def _waiting(self, attempt: Callable[[], T]) -> T:
         """Try again while a topic is missing and ``waitForTopic`` allows."""

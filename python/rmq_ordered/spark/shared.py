@@ -12,12 +12,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.leases import LeaseKeeper
-from rmq_ordered.errors import RmqOrderedError
+from rmq_ordered.errors import RmqOrderedError, TopicNotFound
 from rmq_ordered.model import MessageQueue, OffsetSpan, QueueLease
 from rmq_ordered.net.system import fresh_client_id
 from rmq_ordered.options import SourceOptions
@@ -101,7 +102,11 @@ class Membership:
             version_ms=self._version_ms,
         )
         what = f"a heartbeat of group {self._group}"
-        routes = [self._client.routes.route(topic) for topic in self._topics]
+        routes = []
+        for topic in self._topics:
+            # One that was deleted since must not cost the membership at all brokers.
+            with suppress(TopicNotFound):
+                routes.append(self._client.routes.route(topic))
         for address in sorted({one.master for r in routes for one in r.brokers if one.master}):
             timeout_ms = self._client.request_timeout_ms
             response = self._client.remoting.call(address, request, what, timeout_ms)
@@ -147,6 +152,7 @@ class SharedRun(SourceRun):
         made_anew: frozenset[MessageQueue],
     ) -> Standing:
         """Commit what is finished, give back what is others', take what is ours."""
+        self._let_go_of_dropped(offset, spans)
         if self._keeper is not None:
             self._keeper.ensure_held()
             self.commit({q: p for q, p in offset.positions.items() if q in self._expected})

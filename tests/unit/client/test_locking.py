@@ -15,6 +15,7 @@ from rmq_ordered.errors import (
     QueueLeaseUnavailable,
     RemoteProtocolError,
     RequestTimedOut,
+    TopicNotFound,
     TransportError,
 )
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
@@ -68,6 +69,63 @@ def test_a_release_with_one_broker_away_frees_the_queues_of_the_others(half_away
     now_ms = half_away.cluster.clock.monotonic_ms()
     assert half_away.second.locks.owner("billing", half_away.kept, now_ms) is None
     assert half_away.first.locks.owner("billing", half_away.lost, now_ms) == "me#1"
+
+
+class HalfGone:
+    """One broker with a queue of two topics each, both leased; then the first topic is deleted."""
+
+    def __init__(self) -> None:
+        self.cluster = ClusterDouble()
+        (self.gone,) = self.cluster.brokers[0].add_topic("audit", 1)
+        (self.kept,) = self.cluster.brokers[0].add_topic("orders", 1)
+        self.client = self.cluster.client()
+        self.keeper = LeaseKeeper(self.client.broker, self.cluster.clock, "billing", "me#1")
+        self.keeper.acquire([self.gone, self.kept], 1_000)
+        with self.cluster.client() as other:
+            other.broker.delete_topic("audit")
+        self.client.routes.forget("audit")
+
+    def owner(self) -> str | None:
+        now_ms = self.cluster.clock.monotonic_ms()
+        return self.cluster.brokers[0].locks.owner("billing", self.kept, now_ms)
+
+
+@pytest.fixture
+def half_gone() -> Iterator[HalfGone]:
+    half_gone = HalfGone()
+    yield half_gone
+    half_gone.keeper.release()
+    half_gone.client.close()
+
+
+def test_a_topic_that_is_gone_does_not_cost_the_leases_of_the_others(half_gone: HalfGone) -> None:
+    half_gone.cluster.clock.advance_ms(RENEW_MS)
+    with pytest.raises(TopicNotFound, match="audit"):
+        half_gone.keeper.renew()
+    # It may be a name server that has just begun to learn of topics.
+    half_gone.keeper.ensure_held([half_gone.kept, half_gone.gone])
+    half_gone.cluster.clock.advance_ms(RENEW_MS)
+    half_gone.keeper.renew()
+    half_gone.keeper.ensure_held([half_gone.kept])
+    with pytest.raises(QueueLeaseLost, match="a lease is trusted for 30000 ms"):
+        half_gone.keeper.ensure_held([half_gone.gone])
+
+
+def test_a_release_after_a_topic_is_gone_frees_the_queues_of_the_others(
+    half_gone: HalfGone, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert half_gone.owner() == "me#1"
+    half_gone.keeper.release()
+    assert half_gone.owner() is None
+    assert "locked until the lease ends: audit@broker-a#0: topic 'audit'" in caplog.text
+
+
+def test_a_topic_that_is_gone_is_told_to_who_wants_its_queues(half_gone: HalfGone) -> None:
+    other = LeaseKeeper(half_gone.client.broker, half_gone.cluster.clock, "others", "me#2")
+    with pytest.raises(TopicNotFound, match="'audit'"):
+        other.acquire([half_gone.gone, half_gone.kept], 1_000)
+    assert other.try_acquire([half_gone.gone, half_gone.kept]) == [half_gone.kept]
+    other.release()
 
 
 @dataclass(frozen=True)
@@ -156,13 +214,13 @@ def test_a_member_gets_nothing_from_a_broker_that_does_not_answer(
 def test_an_interrupted_acquisition_leaves_nothing_locked(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = rig.client.broker.lock
+    ask = rig.client.broker.try_lock
 
     def granted_but_interrupted(*arguments: object) -> object:
         ask(*arguments)  # type: ignore[arg-type]
         raise SystemExit(0)
 
-    monkeypatch.setattr(rig.client.broker, "lock", granted_but_interrupted)
+    monkeypatch.setattr(rig.client.broker, "try_lock", granted_but_interrupted)
     with pytest.raises(SystemExit):
         rig.keeper.acquire(rig.queues, 1_000)
     rig.keeper.release()

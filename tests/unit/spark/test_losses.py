@@ -1,13 +1,22 @@
 """Messages, queues and topics that are gone: fail by default, or count and go on."""
 
 import logging
+from contextlib import suppress
 
 import pytest
-from tests.support.calls import ALL, Engine, NewReader, again, ends, positions, read_all
+from tests.support.calls import ALL, Engine, NewReader, again, ends, positions, ranges, read_all
 
-from rmq_ordered.errors import OffsetOutOfRange, OptionError, QueueLeaseLost, TransportError
+from rmq_ordered.errors import (
+    ConnectFailed,
+    OffsetOutOfRange,
+    OptionError,
+    QueueLeaseLost,
+    TopicNotFound,
+    TransportError,
+)
 from rmq_ordered.model import MessageQueue
-from rmq_ordered.testing import BrokerDouble, ClusterDouble
+from rmq_ordered.protocol.codes import RequestCode, ResponseCode
+from rmq_ordered.testing import BrokerDouble, ClusterDouble, Refuse
 
 GOES_ON = {"failOnDataLoss": "false"}
 
@@ -26,6 +35,13 @@ def offsets_read(engine: Engine, queue: MessageQueue) -> list[int]:
 
 def expire(cluster: ClusterDouble, queue: MessageQueue, before: int) -> None:
     cluster.brokers[0].queues[queue].minimum = before
+
+
+def second_broker(cluster: ClusterDouble) -> BrokerDouble:
+    other = BrokerDouble(cluster.clock, "broker-b:10911", "broker-b")
+    cluster.name_server.brokers.append(other)
+    cluster.network.listen(other.address, other.serve)
+    return other
 
 
 def recreate(cluster: ClusterDouble, topic: str, messages: int) -> None:
@@ -198,10 +214,8 @@ def test_a_queue_that_vanished_is_warned_of_once_until_it_is_back(
 def test_who_owns_the_queues_of_a_broker_that_goes_away_fails_and_who_owns_nothing_waits(
     cluster: ClusterDouble, new_reader: NewReader
 ) -> None:
-    other = BrokerDouble(cluster.clock, "broker-b:10911", "broker-b")
+    other = second_broker(cluster)
     other.add_topic("orders", 1)
-    cluster.name_server.brokers.append(other)
-    cluster.network.listen(other.address, other.serve)
     owner, reader = new_reader(**GOES_ON), new_reader(leaseMode="none", **GOES_ON)
     starts = [again(one.initialOffset()) for one in (owner, reader)]
     cluster.name_server.brokers.remove(other)
@@ -275,6 +289,107 @@ def test_a_topic_taken_out_of_the_subscription_is_dropped_only_if_that_was_allow
     engine.options |= GOES_ON
     engine.run()
     assert list(engine.ends[-1]["topics"]) == ["orders"]
+
+
+ALL_TOPICS = {"subscribe": None, "subscribePattern": ".*"}
+MODES = [{"leaseMode": mode} for mode in ("exclusive", "shared", "none")]
+
+
+def delete(cluster: ClusterDouble, topic: str) -> None:
+    with cluster.client() as operator:
+        operator.broker.delete_topic(topic)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_topic_of_a_pattern_that_is_deleted_fails_the_query_by_name(
+    cluster: ClusterDouble, new_reader: NewReader, mode: dict[str, str]
+) -> None:
+    cluster.brokers[0].add_topic("audit", 1)
+    reader = new_reader(**ALL_TOPICS, **mode)
+    start = again(reader.initialOffset())
+    end = again(reader.latestOffset(start, ALL))
+    delete(cluster, "audit")
+    expected = r"topics \(orders\).*create them.*failOnDataLoss=false, found '.* of audit'"
+    with pytest.raises(OptionError, match=expected):
+        reader.latestOffset(end, ALL)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_topic_of_a_pattern_that_is_deleted_is_dropped_and_the_others_are_read_on(
+    cluster: ClusterDouble,
+    queues: tuple[MessageQueue, ...],
+    new_reader: NewReader,
+    mode: dict[str, str],
+) -> None:
+    cluster.brokers[0].add_topic("audit", 1)
+    reader = new_reader(**ALL_TOPICS, **GOES_ON, **mode)
+    start = again(reader.initialOffset())
+    end = again(reader.latestOffset(start, ALL))
+    delete(cluster, "audit")
+    for _ in range(4):
+        # For longer than a lease is trusted.
+        cluster.clock.advance_ms(16_000)
+        if reader._open()._keeper is not None:
+            with suppress(TopicNotFound):
+                reader._open()._keeper.renew()
+    cluster.brokers[0].fill(queues[0], 5)
+    last = again(reader.latestOffset(end, ALL))
+    assert list(last["topics"]) == ["orders"]
+    assert ranges(reader.partitions(end, last)) == [(0, 10, 15)]
+    assert reader.latestOffset(last, ALL) == last
+
+
+def test_a_deleted_topic_that_is_made_anew_is_a_new_topic_of_the_pattern(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    (old,) = cluster.brokers[0].add_topic("audit", 1)
+    cluster.brokers[0].fill(old, 5)
+    reader = new_reader(**ALL_TOPICS, **GOES_ON)
+    end = again(reader.latestOffset(again(reader.initialOffset()), ALL))
+    reader.latestOffset(end, ALL)
+    delete(cluster, "audit")
+    cluster.brokers[0].committed.pop(("billing", old))
+    end = again(reader.latestOffset(end, ALL))
+    (new,) = cluster.brokers[0].add_topic("audit", 1)
+    cluster.brokers[0].fill(new, 7)
+    cluster.clock.advance_ms(11_000)
+    joined = again(reader.latestOffset(end, ALL))
+    assert positions(joined, "audit") == {"0": [0, 7]}
+    assert len(reader.partitions(end, joined)) == 1
+    reader.latestOffset(joined, ALL)
+    assert cluster.brokers[0].committed["billing", new] == 7
+
+
+def test_name_servers_may_know_a_deleted_topic_a_little_longer_than_its_brokers(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    cluster.brokers[0].add_topic("audit", 1)
+    reader = new_reader(**ALL_TOPICS, **GOES_ON)
+    start = again(reader.initialOffset())
+    code = RequestCode.GET_TOPIC_STATS_INFO
+    cluster.network.arm(Refuse(ResponseCode.TOPIC_NOT_EXIST), code, times=3)
+    assert sorted(reader.latestOffset(start, ALL)["topics"]) == ["audit", "orders"]
+    cluster.network.arm(Refuse(ResponseCode.TOPIC_NOT_EXIST), code, times=100)
+    with pytest.raises(TopicNotFound, match="audit"):
+        reader.latestOffset(start, ALL)
+
+
+def test_a_topic_whose_brokers_are_away_is_not_taken_for_deleted(
+    cluster: ClusterDouble, new_reader: NewReader
+) -> None:
+    other = second_broker(cluster)
+    other.fill(*other.add_topic("audit", 1), 5)
+    reader = new_reader(**ALL_TOPICS, **GOES_ON, leaseMode="none")
+    start = again(reader.initialOffset())
+    end = again(reader.latestOffset(start, ALL))
+    cluster.name_server.brokers.remove(other)
+    cluster.network.take_down(other.address)
+    cluster.clock.advance_ms(11_000)
+    with pytest.raises(ConnectFailed, match="brokers of topic audit are not registered"):
+        reader.latestOffset(end, ALL)
+    cluster.name_server.brokers.append(other)
+    cluster.network.bring_up(other.address)
+    assert reader.latestOffset(end, ALL) == end
 
 
 ONE_QUEUE = {"subscribe": None, "assign": '{"orders":{"broker-a":[1]}}'}

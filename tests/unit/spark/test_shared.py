@@ -163,6 +163,20 @@ def test_a_member_that_stops_leaves_the_group_and_its_locks(
     assert all(answer.granted for answer in client.broker.lock("billing", "next", wide))
 
 
+def test_a_topic_that_was_deleted_does_not_cost_the_membership(
+    cluster: ClusterDouble, client: Client, new_reader: NewReader
+) -> None:
+    cluster.brokers[0].add_topic("audit", 1)
+    reader = new_reader(**SHARED, subscribe="orders,audit")
+    reader.initialOffset()
+    (member,) = cluster.brokers[0].members["billing"]
+    client.broker.delete_topic("audit")
+    cluster.clock.advance_ms(31_000)
+    cluster.brokers[0].members.clear()
+    reader._open()._membership.heartbeat()
+    assert cluster.brokers[0].members["billing"] == {member}
+
+
 def test_a_member_that_lost_a_queue_fails(
     cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:

@@ -73,7 +73,7 @@ class PopRun:
         self._client = open_client(options.connection)
         self._notes = FinishedNotes(self._client.kv, self.group)
         self._subscription = Subscription(
-            self._client, options.selection, options.wait_for_topic_ms
+            self._client, options.selection, options.wait_for_topic_ms, keeps_unlisted=False
         )
         self._is_checked = False
         self._consumers: dict[str, PopConsumer] = {}
