@@ -151,7 +151,7 @@ class Subscription:
         except TopicNotFound:
             return False
         except TransportError:
-            return True
+            pass  # who would know of a deletion is away
         return True
 
     def _waiting(self, attempt: Callable[[], T]) -> T:

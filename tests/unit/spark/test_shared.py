@@ -51,6 +51,17 @@ def pass_time(cluster: ClusterDouble) -> None:
     cluster.clock.advance_ms(1_500)
 
 
+def sharing(cluster: ClusterDouble, new_reader: NewReader) -> tuple[Query, Query]:
+    """Two queries: the first has just given half of the queues back, for the second to take."""
+    one = Query(new_reader)
+    one.batch()
+    two = Query(new_reader)
+    two.batch()
+    pass_time(cluster)
+    one.batch()
+    return one, two
+
+
 def test_a_query_alone_owns_every_queue(
     wide: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:
@@ -78,12 +89,7 @@ def test_a_second_query_takes_its_share_between_two_batches_and_nothing_is_read_
 def test_the_lag_of_a_query_is_about_the_queues_that_it_owns(
     cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:
-    one = Query(new_reader)
-    one.batch()
-    two = Query(new_reader)
-    two.batch()
-    pass_time(cluster)
-    one.batch()
+    one, _ = sharing(cluster, new_reader)
     for queue in wide:
         cluster.brokers[0].fill(queue, 5)
     mine = {str(queue) for queue, _, _ in one.batch()}
@@ -96,12 +102,7 @@ def test_the_lag_of_a_query_is_about_the_queues_that_it_owns(
 def test_what_a_query_leaves_behind_is_taken_over_where_it_stopped(
     cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:
-    one = Query(new_reader)
-    one.batch()
-    two = Query(new_reader)
-    two.batch()
-    pass_time(cluster)
-    one.batch()
+    one, two = sharing(cluster, new_reader)
     two.batch()
     for queue in wide:
         cluster.brokers[0].fill(queue, 5)
