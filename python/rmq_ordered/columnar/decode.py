@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmq_ordered.columnar.batches import has_batches, unfold_batches
-from rmq_ordered.columnar.bodies import Damage, body_column, verify_checksums
+from rmq_ordered.columnar.bodies import Damage, body_column, stored_bodies, verify_checksums
 from rmq_ordered.columnar.boundaries import TooMuchAtOnce, split_records
 from rmq_ordered.columnar.fields import read_fields
 from rmq_ordered.columnar.ids import message_id_column
@@ -128,14 +128,16 @@ def decode_pull_body(
         ensure_origin(records, fields)
     ensure_offsets_rise(fields.queue_offsets, queue)
     damage = Damage(records, is_collected=options.collect_errors)
-    if options.verify_crc:
-        verify_checksums(records, fields, damage)
     wanted = {*schema.names, *(("tags",) if options.tag_filter else ())}
     columns = _fixed_columns(records, fields, wanted)
     if wanted & _PROPERTY_COLUMNS:
         columns |= _property_columns(records, fields, wanted, options)
-    if "value" in wanted:
-        columns["value"] = body_column(records, fields, damage)
+    if "value" in wanted or options.verify_crc:
+        stored = stored_bodies(records, fields)
+        if options.verify_crc:
+            verify_checksums(stored, fields, damage)
+        if "value" in wanted:
+            columns["value"] = body_column(stored, fields, damage)
     if options.collect_errors:
         columns[ERROR_COLUMN] = damage.column()
     batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

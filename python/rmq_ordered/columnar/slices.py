@@ -70,7 +70,7 @@ def gather_slices(
     if count == 0:
         return pa.nulls(row_count, kind)
     is_each_a_row = rows is None or rows.size == row_count
-    if is_each_a_row and (length := _common_length(starts, ends)):
+    if is_each_a_row and (length := common_length(starts, ends)):
         octets = np.frombuffer(buffer, np.uint8)
         items = gather_fixed(octets, starts, np.dtype(f"V{length}"))
         return _of_one_length(items, count, length, kind)
@@ -88,7 +88,7 @@ def gather_slices(
     return pieces.take(pa.array(spread, mask=is_missing))
 
 
-def _common_length(starts: Integers, ends: Integers) -> int:
+def common_length(starts: Integers, ends: Integers) -> int:
     """How long every slice is; 0 if they differ."""
     lengths = ends - starts
     return int(lengths[0]) if (lengths == lengths[0]).all() else 0

@@ -1,17 +1,19 @@
+import pyarrow as pa
 import pytest
 from tests.unit.columnar.samples import QUEUE, message, patched, records, rising
 
 from rmq_ordered.columnar import bodies
-from rmq_ordered.columnar.bodies import Damage, body_column, verify_checksums
-from rmq_ordered.columnar.boundaries import Records, TooMuchAtOnce, split_records
+from rmq_ordered.columnar.bodies import Damage, body_column, stored_bodies, verify_checksums
+from rmq_ordered.columnar.boundaries import TooMuchAtOnce, split_records
 from rmq_ordered.columnar.fields import Fields, read_fields
 from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.protocol.compression import LZ4_FLAGS, ZLIB_FLAGS, ZSTD_FLAGS
 
 
-def cut(body: bytes, *, collect: bool = False) -> tuple[Records, Fields, Damage]:
+def cut(body: bytes, *, collect: bool = False) -> tuple[pa.Array, Fields, Damage]:
     found = split_records(body, QUEUE)
-    return found, read_fields(found), Damage(found, collect)
+    fields = read_fields(found)
+    return stored_bodies(found, fields), fields, Damage(found, collect)
 
 
 def test_bodies_of_all_sizes_stand_in_their_rows() -> None:
@@ -66,6 +68,17 @@ def test_the_first_body_with_a_wrong_checksum_is_named() -> None:
         verify_checksums(*cut(spoiled))
 
 
+@pytest.mark.parametrize("sizes", [(100, 100), (512, 512), (513, 513), (100, 3, 0, 2_000), (0, 0)])
+def test_checksums_are_compared_whatever_the_sizes(sizes: tuple[int, ...]) -> None:
+    sent = [bytes([number]) * size for number, size in enumerate(sizes, 1)]
+    body = records(*[message(queue_offset=n, body=one) for n, one in enumerate(sent)])
+    verify_checksums(*cut(body))
+    for row, start in enumerate(split_records(body, QUEUE).starts.tolist()):
+        stored, fields, damage = cut(patched(body, start + 8, ">i", 1), collect=True)
+        verify_checksums(stored, fields, damage)
+        assert list(damage.reasons) == [row]
+
+
 def test_checksums_are_those_of_stored_bytes() -> None:
     verify_checksums(*cut(records(message(body=bytes(9000), sys_flag=LZ4_FLAGS))))
 
@@ -76,7 +89,7 @@ def test_damage_is_collected_row_by_row_where_that_is_asked_for() -> None:
         *[message(queue_offset=n, sys_flag=flag, body=b"x" * 50) for n, flag in enumerate(flags)]
     )
     # A changed byte in the first body; a codec that is not the one used in the last.
-    (last,) = [int(start) for start in cut(body)[0].starts[3:]]
+    (last,) = [int(start) for start in split_records(body, QUEUE).starts[3:]]
     spoiled = patched(patched(body, 88, ">B", 0), last + 36, ">i", ZSTD_FLAGS)
     found, fields, damage = cut(spoiled, collect=True)
     verify_checksums(found, fields, damage)
