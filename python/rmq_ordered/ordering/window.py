@@ -26,9 +26,10 @@ _WIDEN_AFTER: Final = 4
 _WIDEST_STEP: Final = 65_536
 # Where guesses are new or were wrong, few pulls are in flight; each right one allows one more.
 _FIRST_DEPTH: Final = 8
-# Pulls are sent in lots of a quarter of those in flight: sending each by itself costs more than all
-# else that the client does for it, and three quarters keep the broker busy.
-_LOTS: Final = 4
+# Pulls are sent in lots of half of those in flight: sending each by itself costs more than all else
+# that the client does for it, a broker that gets many at once wakes fewer threads for each, and the
+# other half keeps it busy meanwhile.
+_LOTS: Final = 2
 
 
 @dataclass(slots=True)

@@ -31,13 +31,14 @@ def test_right_guesses_let_more_pulls_in_flight_and_a_wrong_one_few_again() -> N
     assert len(window.next_pulls()) == 8
 
 
-def test_pulls_are_sent_in_lots_of_a_quarter_of_those_that_may_be_in_flight() -> None:
+def test_pulls_are_sent_in_lots_of_half_of_those_that_may_be_in_flight() -> None:
     window = PullWindow(0, 1_000, step=10, depth=8)
     assert len(window.next_pulls()) == 8
-    window.answered(10)
-    assert window.next_pulls() == []
-    window.answered(20)
-    assert window.next_pulls() == [(80, 10), (90, 10)]
+    for answered in (10, 20, 30):
+        window.answered(answered)
+        assert window.next_pulls() == []
+    window.answered(40)
+    assert window.next_pulls() == [(80, 10), (90, 10), (100, 10), (110, 10)]
 
 
 def test_an_answer_as_expected_voids_nothing() -> None:
