@@ -95,7 +95,7 @@ public final class Load {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(arguments.required("group"));
         Consumers.configure(consumer, arguments);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setPullBatchSize(32);
+        consumer.setPullBatchSize((int) arguments.number("pull-batch-size", consumer.getPullBatchSize()));
         consumer.subscribe(arguments.required("topic"), "*");
         consumer.start();
         long warmUp = arguments.number("warm-up", 0);
