@@ -157,3 +157,18 @@ def test_secrets_are_in_no_plan_and_in_no_error(
 def test_a_value_schema_that_is_no_schema_fails_at_load(source: Source) -> None:
     with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
         source.batch(valueFormat="json", valueSchema="nothing ::")
+
+
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+@pytest.mark.usefixtures("orders")
+def test_a_value_schema_with_a_type_that_no_body_holds_fails_before_anything_is_planned(
+    source: Source, tmp_path: Path
+) -> None:
+    options = {"valueFormat": "json", "valueSchema": "id int, took interval day to second"}
+    expected = "'valueSchema': expected types that JSON and MessagePack can hold, found 'value.took"
+    query, _ = start_collecting(source.stream(**options), tmp_path / "cp")
+    assert expected in failure_of(query)
+    assert list((tmp_path / "cp" / "offsets").glob("[0-9]*")) == []
+    with pytest.raises(Exception, match="valueSchema") as raised:
+        source.batch(**options).collect()
+    assert expected in str(raised.value)

@@ -17,14 +17,14 @@ from rmq_ordered.columnar.boundaries import split_records
 from rmq_ordered.columnar.fields import read_fields
 from rmq_ordered.errors import BrokerBusy, UndecodableMessage
 from rmq_ordered.model import Message, MessageQueue
-from rmq_ordered.options import DecodeErrors, SourceOptions, ValueFormat
+from rmq_ordered.options import DecodeErrors, SourceOptions
 from rmq_ordered.protocol.answers import accepted, ensure_success
 from rmq_ordered.protocol.codes import ResponseCode
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.members import dead_letter_request
 from rmq_ordered.protocol.properties import PROPERTY_UNIQ_KEY
 from rmq_ordered.protocol.pulls import PullLimits, parse_pull, pull_request
-from rmq_ordered.spark.values import ValueDecoder
+from rmq_ordered.spark.values import ValueDecoder, value_decoder
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
 _PATIENCE_MS: Final = 30_000
@@ -38,14 +38,12 @@ class RowMaker:
         self._client = client
         self._options = options
         self._policy = options.rows.on_decode_error
-        value_format = options.rows.value_format
-        is_as_decoded = value_format is ValueFormat.RAW and not self.collects_errors
-        self._schema = (
-            None if schema is None or is_as_decoded else to_arrow_schema(schema, timezone="UTC")
-        )
+        self._schema: pa.Schema | None = None
         self._decoder: ValueDecoder | None = None
-        if self._schema is not None and value_format is not ValueFormat.RAW:
-            self._decoder = ValueDecoder(value_format, self._schema.field("value").type)
+        if schema is not None:
+            self._decoder = value_decoder(options.rows.value_format, schema)
+            if self._decoder is not None or self.collects_errors:
+                self._schema = to_arrow_schema(schema, timezone="UTC")
 
     @property
     def collects_errors(self) -> bool:

@@ -10,6 +10,7 @@ from rmq_ordered.columnar import MESSAGE_COLUMNS, PROPERTIES_COLUMN
 from rmq_ordered.columnar.schema import ERROR_COLUMN
 from rmq_ordered.errors import OptionError
 from rmq_ordered.options import DecodeErrors, RowOptions, ValueFormat
+from rmq_ordered.spark.values import value_decoder
 
 _SOURCE_COLUMNS: Final = (
     "key string, value {value}, topic string, broker string, queue int, offset bigint, "
@@ -33,7 +34,10 @@ def source_schema(rows: RowOptions) -> str:
 
 
 def ensure_source_schema(schema: StructType, rows: RowOptions) -> None:
-    """Raise OptionError when ``.schema(...)`` asked for other columns than the source has."""
+    """Raise OptionError for columns that the source does not have or cannot fill.
+
+    ``.schema(...)`` may have asked for others, and ``valueSchema`` for types that no body holds.
+    """
     expected = _column_names(rows)
     if schema.fieldNames() != expected:
         raise OptionError(
@@ -41,6 +45,7 @@ def ensure_source_schema(schema: StructType, rows: RowOptions) -> None:
             ", ".join(schema.fieldNames()),
             f"no schema of your own: the columns are {', '.join(expected)}; select from them",
         )
+    value_decoder(rows.value_format, schema)
 
 
 def _column_names(rows: RowOptions) -> list[str]:

@@ -18,6 +18,8 @@ from typing import Any, Final, NoReturn
 
 import msgpack
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from rmq_ordered.errors import OptionError
 from rmq_ordered.options import ValueFormat
@@ -75,6 +77,18 @@ class ValueDecoder:
                 values.append(None)
                 errors[row] = str(error)
         return pa.array(values, self._kind), errors
+
+
+def value_decoder(value_format: ValueFormat, schema: StructType) -> ValueDecoder | None:
+    """How bodies become the values of the source's rows; None where they are values already.
+
+    Raises:
+        OptionError: the schema has a type that no value of the format is of.
+    """
+    if value_format is ValueFormat.RAW:
+        return None
+    kind = to_arrow_schema(schema, timezone="UTC").field("value").type
+    return ValueDecoder(value_format, kind)
 
 
 def converter(kind: pa.DataType, path: str, *, is_nullable: bool = True) -> Convert:

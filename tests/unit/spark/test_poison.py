@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import DayTimeIntervalType, IntegerType, StringType, StructField, StructType
 from tests.support.calls import ALL, read_all
 
 from rmq_ordered.columnar import MESSAGE_COLUMNS
-from rmq_ordered.errors import RemoteProtocolError, UndecodableMessage
+from rmq_ordered.errors import OptionError, RemoteProtocolError, UndecodableMessage
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.options import SourceOptions, parse_rows
 from rmq_ordered.protocol.codes import RequestCode, ResponseCode
@@ -148,3 +148,14 @@ def test_a_schema_of_ones_own_is_refused() -> None:
     with pytest.raises(Exception, match="no schema of your own"):
         ensure_source_schema(NUMBER, rows)
     ensure_source_schema(schema_of(), rows)
+
+
+@pytest.mark.parametrize("value_format", ["json", "msgpack"])
+def test_a_type_that_no_body_holds_is_refused_with_the_columns(value_format: str) -> None:
+    rows = parse_rows(OPTIONS | {"valueFormat": value_format, "valueSchema": "id int"})
+    ensure_source_schema(schema_of(), rows)
+    took = StructType([StructField("took", DayTimeIntervalType())])
+    schema = schema_of()
+    schema["value"].dataType = took
+    with pytest.raises(OptionError, match=r"types that JSON .* found 'value\.took "):
+        ensure_source_schema(schema, rows)
