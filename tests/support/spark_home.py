@@ -9,6 +9,7 @@ and the others map it into their memory.
 """
 
 import compileall
+import hashlib
 import os
 import shlex
 import shutil
@@ -26,7 +27,7 @@ from tests.support.jvm import SMALL_JVM
 from tests.support.once import made_once
 from tests.support.paths import CACHE, ROOT
 
-INSTALLED = Path(pyspark.__file__).parent
+INSTALLED = Path(pyspark.__file__).resolve().parent
 FOLDERS = ("bin", "jars", "sbin")
 SHORT_LIVED = " ".join(SMALL_JVM)
 REHEARSAL = ROOT / "tests" / "support" / "spark_rehearsal.py"
@@ -66,7 +67,9 @@ def _rehearse(archive: Path) -> None:
 @cache
 def spark_home() -> Path:
     """The folder for SPARK_HOME, made if this is the first time."""
-    name = f"spark-home-{pyspark.__version__}-{sys.implementation.cache_tag}"
+    # Links to one environment are of no use to another, nor to the same one after it was moved.
+    where = hashlib.sha256(str(INSTALLED).encode()).hexdigest()[:8]
+    name = f"spark-home-{pyspark.__version__}-{sys.implementation.cache_tag}-{where}"
     home, partial = CACHE / name, CACHE / f"{name}.partial"
 
     def make() -> None:
