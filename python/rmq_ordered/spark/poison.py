@@ -41,9 +41,10 @@ class RowMaker:
         self._schema: pa.Schema | None = None
         self._decoder: ValueDecoder | None = None
         if schema is not None:
-            self._decoder = value_decoder(options.rows.value_format, schema)
+            promised = to_arrow_schema(schema, timezone="UTC")
+            self._decoder = value_decoder(options.rows.value_format, promised)
             if self._decoder is not None or self.collects_errors:
-                self._schema = to_arrow_schema(schema, timezone="UTC")
+                self._schema = promised
 
     @property
     def collects_errors(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from rmq_ordered.columnar import MESSAGE_COLUMNS, PROPERTIES_COLUMN
@@ -45,7 +46,7 @@ def ensure_source_schema(schema: StructType, rows: RowOptions) -> None:
             ", ".join(schema.fieldNames()),
             f"no schema of your own: the columns are {', '.join(expected)}; select from them",
         )
-    value_decoder(rows.value_format, schema)
+    value_decoder(rows.value_format, to_arrow_schema(schema, timezone="UTC"))
 
 
 def _column_names(rows: RowOptions) -> list[str]:

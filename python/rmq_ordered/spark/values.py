@@ -18,8 +18,6 @@ from typing import Any, Final, NoReturn
 
 import msgpack
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from rmq_ordered.errors import OptionError
 from rmq_ordered.options import ValueFormat
@@ -79,7 +77,7 @@ class ValueDecoder:
         return pa.array(values, self._kind), errors
 
 
-def value_decoder(value_format: ValueFormat, schema: StructType) -> ValueDecoder | None:
+def value_decoder(value_format: ValueFormat, schema: pa.Schema) -> ValueDecoder | None:
     """How bodies become the values of the source's rows; None where they are values already.
 
     Raises:
@@ -87,8 +85,7 @@ def value_decoder(value_format: ValueFormat, schema: StructType) -> ValueDecoder
     """
     if value_format is ValueFormat.RAW:
         return None
-    kind = to_arrow_schema(schema, timezone="UTC").field("value").type
-    return ValueDecoder(value_format, kind)
+    return ValueDecoder(value_format, schema.field("value").type)
 
 
 def converter(kind: pa.DataType, path: str, *, is_nullable: bool = True) -> Convert:
