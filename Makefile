@@ -58,8 +58,9 @@ bench: setup ## Speed, as ratios measured side by side
 	@$(BIN)/python benchmarks/client.py --check # the last two: a goal that is missed ends the run
 	@$(BIN)/python benchmarks/source.py --check
 
-docs: setup ## Regenerate docs/options.md
+docs: setup ## Regenerate docs/options.md and docs/proofs.md
 	@$(BIN)/python -c "from rmq_ordered.options import options_markdown; print(options_markdown(), end='')" > docs/options.md
+	@$(BIN)/python -c "from tests.support import promises, paths; print(promises.proofs_page(paths.ROOT), end='')" > docs/proofs.md
 
 clean: ## Remove everything that was built (not the caches)
 	rm -rf $(VENV) target project/target project/project $(JAR) dist

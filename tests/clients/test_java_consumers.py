@@ -14,12 +14,14 @@ from tests.clients.order import (
 from tests.support import frames
 from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 CONSUME_TIMEOUT_S = 60.0
 ALWAYS = 1_000
 
 
+@proves("java-clients-work")
 def test_an_orderly_consumer_handles_every_key_in_order_and_commits(
     broker: Broker, anyclients: JavaClients
 ) -> None:

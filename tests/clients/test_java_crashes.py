@@ -11,6 +11,7 @@ from tests.clients.order import (
 )
 from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients
+from tests.support.promises import proves
 from tests.support.waiting import DeadlineExceeded, wait_until
 
 from rmq_ordered.client import Client
@@ -23,6 +24,7 @@ CONSUME_TIMEOUT_S = 120.0
 ROUNDING_MS = 2
 
 
+@proves("crashed-owner-one-lease")
 def test_the_queues_of_an_owner_that_vanished_are_free_after_one_lease_and_not_before(
     short_leases: Broker,
 ) -> None:

@@ -4,12 +4,14 @@ from tests.clients.order import assert_first_deliveries_follow_send_order, keyed
 from tests.support import frames
 from tests.support.brokers import Broker
 from tests.support.java_clients import JavaClients
+from tests.support.promises import proves
 
 CONSUME_TIMEOUT_S = 60.0
 # A broker may deliver at a full second before the time asked for (RocketMQ's timer wheel).
 PRECISION_MS = 1000
 
 
+@proves("java-clients-work")
 def test_a_selector_send_lands_in_the_queue_that_the_selector_chose(
     broker: Broker, anyclients: JavaClients
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.support.brokers import unique_name
 from tests.support.certificates import Certificate, make_certificate
 from tests.support.java_programs import Event, JavaProgram
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.embedded import EmbeddedBroker
@@ -89,6 +90,7 @@ def test_a_user_who_may_only_read_is_told_so_and_reads(
     assert events[1]["body"] == "first"
 
 
+@proves("acl-keeps-strangers-out")
 @pytest.mark.usefixtures("javaclients")
 @pytest.mark.parametrize("credentials", [as_user("app", "wrong-secret"), {}], ids=["wrong", "none"])
 def test_without_the_right_secret_nothing_is_sent_or_consumed(

@@ -7,6 +7,7 @@ from tests.clients.order import dead_letters, keyed_messages, wait_until_all_com
 from tests.support import frames
 from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 CONSUME_TIMEOUT_S = 60.0
@@ -125,6 +126,7 @@ def test_a_consumer_that_the_broker_switched_to_pop_handles_everything(
     assert len(consumer.suspended) == refused
 
 
+@proves("pop-killed-consumer")
 def test_what_a_killed_consumer_had_popped_comes_to_the_others_after_its_time(
     broker: Broker, javaclients: JavaClients
 ) -> None:

@@ -20,6 +20,7 @@ from tests.clients.order import (
 from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients, Sent
 from tests.support.paths import ROOT
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 PROGRAM = ROOT / "tests" / "support" / "ordered_consumer.py"
@@ -90,6 +91,7 @@ def shared(short_leases: Broker, javaclients: JavaClients, tmp_path: Path) -> It
 Start = Callable[[SharedGroup], Consumer]
 
 
+@proves("consumer-beside-java")
 @pytest.mark.parametrize(
     ("first", "second"),
     [(SharedGroup.java, SharedGroup.python), (SharedGroup.python, SharedGroup.java)],

@@ -3,6 +3,7 @@
 import pytest
 from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OrderedProducer
@@ -90,6 +91,7 @@ def test_a_heartbeat_makes_the_groups_retry_topic(broker: Broker, client: Client
     wait_until(lambda: retry in client.routes.topics(), "the retry topic has a route", 40)
 
 
+@proves("stale-lease-refused")
 def test_a_commit_under_a_stale_lease_is_refused(
     request: pytest.FixtureRequest, broker: Broker, client: Client
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_commit_under_a_stale_lease_is_refused(
     assert client.broker.committed_offset(group, queue) is None
 
 
+@proves("lease-commit-never-back")
 def test_a_commit_under_a_lease_never_goes_back(
     request: pytest.FixtureRequest, broker: Broker, client: Client
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.contract.divergences import diverges
 from tests.support import frames
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, QueueReader, ReadPlan
 from rmq_ordered.model import MessageQueue, OutgoingMessage, QueueRange
@@ -55,6 +56,7 @@ def landed(client: Client, queue: MessageQueue) -> list[str]:
     return [value.decode() for batch in batches for value in batch.column("value").to_pylist()]
 
 
+@proves("stamped-send-repeated")
 def test_a_repeated_send_is_a_success_that_adds_nothing(
     broker: Broker, client: Client, queue: MessageQueue
 ) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, QueueReader, ReadPlan, SendSettings
@@ -86,6 +87,7 @@ class _LateTransport:
         self._inner.close()
 
 
+@proves("limit-late-request-on-rocketmq")
 def test_a_request_that_arrives_after_the_read_back_is_stored_twice_on_rocketmq_only(
     broker: Broker, client: Client, topic: str
 ) -> None:
@@ -104,6 +106,7 @@ def test_a_request_that_arrives_after_the_read_back_is_stored_twice_on_rocketmq_
     assert Counter(stored(client, topic)) == dict.fromkeys(range(ROWS), expected)
 
 
+@proves("limit-two-attempts-on-rocketmq")
 def test_two_live_attempts_of_a_task_are_stored_twice_on_rocketmq_only(
     broker: Broker, client: Client, topic: str
 ) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, LeaseKeeper, OrderedProducer, QueueReader, ReadPlan
 from rmq_ordered.client.broker import Failures
@@ -115,6 +116,7 @@ def test_epochs_rise_with_every_new_owner_and_stay_with_a_renewal(
     assert epochs[2] == epochs[0] + 1
 
 
+@proves("stale-lease-refused")
 def test_a_pull_under_a_stale_lease_is_refused(request: pytest.FixtureRequest, rig: Rig) -> None:
     diverges(request, rig.broker, "fenced pulls")
     producer = OrderedProducer(rig.client, rig.queues[0].topic)
@@ -189,6 +191,7 @@ def test_a_new_run_of_the_same_instance_takes_over_from_a_dead_one_at_once(rig: 
     assert rig.client.kv.list(f"rmq-ordered-runs@{rig.group}@billing") == {}
 
 
+@proves("late-unlock-frees-nothing")
 def test_an_unlock_that_arrives_late_does_not_free_what_was_locked_again(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
 from tests.support.folded import folded_queue
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OrderedProducer, QueueReader, ReadPlan
@@ -85,6 +86,7 @@ def test_many_queues_are_written_side_by_side_each_in_order(broker: Broker, clie
     assert all(sequences == list(range(20)) for sequences in seen.values())
 
 
+@proves("same-range-same-rows")
 def test_any_part_of_a_queue_can_be_read_again_and_is_the_same(
     broker: Broker, client: Client
 ) -> None:

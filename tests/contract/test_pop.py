@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.contract.divergences import diverges
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, FilterKind, OrderedProducer, PopConsumer, Subscription
@@ -45,6 +46,7 @@ def pop_all(consumer: PopConsumer, count: int) -> list[PoppedMessage]:
     return found
 
 
+@proves("popped-is-hidden")
 def test_popped_messages_are_hidden_and_do_not_come_again_once_acknowledged(
     client: Client, topic: str, group: str
 ) -> None:
@@ -64,6 +66,7 @@ def test_popped_messages_are_hidden_and_do_not_come_again_once_acknowledged(
     other.ack(after)
 
 
+@proves("popped-is-hidden")
 def test_a_message_whose_time_is_over_comes_again(client: Client, topic: str, group: str) -> None:
     OrderedProducer(client, topic).send("key", b"again")
     consumer = PopConsumer(client, group, topic, invisible_ms=60_000)
@@ -130,6 +133,7 @@ def test_messages_are_acknowledged_together(client: Client, topic: str, group: s
     assert consumer.pop() == ()
 
 
+@proves("pop-hold")
 def test_held_messages_stay_hidden_longer_than_their_time(
     client: Client, topic: str, group: str
 ) -> None:
@@ -151,6 +155,7 @@ def test_held_messages_stay_hidden_longer_than_their_time(
     consumer.ack(after)
 
 
+@proves("pop-orderly-waits")
 def test_an_orderly_queue_waits_until_everything_popped_is_settled(
     client: Client, topic: str, group: str
 ) -> None:
@@ -215,6 +220,7 @@ def test_what_was_acknowledged_in_order_does_not_come_again_behind_a_time_out(
     assert [each.message.body for each in again] == [b"0", b"2"]
 
 
+@proves("pop-bad-handle-changes-nothing")
 def test_handles_that_mean_nothing_change_nothing(client: Client, topic: str, group: str) -> None:
     OrderedProducer(client, topic).send("key", b"kept")
     consumer = PopConsumer(client, group, topic, invisible_ms=3_000)
@@ -231,6 +237,7 @@ def test_handles_that_mean_nothing_change_nothing(client: Client, topic: str, gr
     assert consumer.pop() == ()
 
 
+@proves("pop-bad-handle-changes-nothing")
 def test_handles_that_mean_nothing_change_nothing_together_either(
     client: Client, topic: str, group: str
 ) -> None:
@@ -255,6 +262,7 @@ def test_a_batch_without_acks_is_refused(client: Client, topic: str, group: str)
     assert answer.code == NO_MESSAGE
 
 
+@proves("pop-nonsense-refused")
 def test_another_time_for_what_cannot_be_is_refused_and_changes_nothing(
     client: Client, topic: str, group: str
 ) -> None:
@@ -278,6 +286,7 @@ def test_another_time_for_what_cannot_be_is_refused_and_changes_nothing(
     assert consumer.pop() == ()
 
 
+@proves("pop-nonsense-refused")
 @pytest.mark.parametrize("text", ["nonsense", "1 2 3", "a b c d e f g h"])
 def test_text_that_is_no_handle_is_refused_and_changes_nothing(
     client: Client, topic: str, group: str, text: str
@@ -299,6 +308,7 @@ def test_text_that_is_no_handle_is_refused_and_changes_nothing(
     consumer.ack(back)
 
 
+@proves("pop-nonsense-refused")
 def test_acks_that_cannot_be_are_refused(client: Client, topic: str, group: str) -> None:
     OrderedProducer(client, topic).send("key", b"kept")
     consumer = PopConsumer(client, group, topic)

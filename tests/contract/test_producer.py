@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from tests.support.brokers import Broker
 from tests.support.java_clients import JavaClients
+from tests.support.promises import proves
 
 from rmq_ordered.client import (
     Client,
@@ -114,6 +115,7 @@ def small(client: Client, topic: str, batch_rows: int = 10) -> OrderedProducer:
     return OrderedProducer(client, topic, settings=SendSettings(batch_rows=batch_rows))
 
 
+@proves("refused-send-repeated-in-place")
 @pytest.mark.parametrize("stream", [STREAM, None], ids=["stamped", "plain"])
 def test_a_send_without_an_answer_is_found_out_and_nothing_is_stored_twice(
     deaf_client: Client, client: Client, topic: str, stream: SendStream | None
@@ -129,6 +131,7 @@ def test_a_send_without_an_answer_is_found_out_and_nothing_is_stored_twice(
         assert receipt.last_offset == len(found[queue]) - 1
 
 
+@proves("stream-adds-missing-only")
 def test_a_replay_adds_only_what_is_missing(client: Client, topic: str) -> None:
     producer = small(client, topic)
     floors = {queue: client.broker.max_offset(queue) for queue in producer.queues}

@@ -8,6 +8,7 @@ import pytest
 import trustme
 from tests.support.brokers import unique_name
 from tests.support.certificates import write_authority
+from tests.support.promises import proves
 from tests.support.secured import ADMIN, READER, TOPIC, Secured, without_certificate
 from tests.support.waiting import wait_until
 
@@ -116,6 +117,7 @@ def pop(client: Client) -> None:
     PopConsumer(client, unique_name("group"), TOPIC).pop()
 
 
+@proves("wrong-credentials-told")
 @pytest.mark.parametrize(
     "credentials",
     [replace(ADMIN, secret_key="a-wrong-secret"), Credentials("nobody", "known-to-nobody"), None],
@@ -172,6 +174,7 @@ def test_a_client_without_tls_is_told_that_tls_may_be_wanted(secured: Secured) -
         client.routes.topics()
 
 
+@proves("wrong-credentials-told")
 def test_a_client_without_the_certificate_that_is_wanted_is_refused(secured: Secured) -> None:
     anonymous = without_certificate(secured.tls)
     with (

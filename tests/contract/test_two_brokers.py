@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from tests.support.brokers import unique_name
+from tests.support.promises import proves
 from tests.support.rocketmq import RocketMq
 from tests.support.waiting import wait_until
 
@@ -107,6 +108,7 @@ def test_offsets_of_all_queues_are_told_and_committed_wherever_they_live(
     assert client.broker.committed_offsets(group, producer.queues) == positions
 
 
+@proves("broker-death-is-local")
 def test_the_death_of_a_broker_costs_its_own_queues_only_until_it_is_back(
     pair: RocketMq, client: Client, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -188,6 +190,7 @@ def frozen(pair: RocketMq, broker_name: str) -> Iterator[None]:
         pair.signal_broker(signal.SIGCONT, broker_name)
 
 
+@proves("dead-broker-is-local")
 @pytest.mark.parametrize("away", [killed, frozen])
 def test_members_share_the_queues_of_the_broker_that_lives_when_the_other_is_away(
     pair: RocketMq,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from tests.support.promises import proves
 from tests.support.servers import BadServer, Behave, hang_up, say, stay_silent
 from tests.support.waiting import Deadline
 
@@ -101,6 +102,7 @@ def patience(case: tuple[Behave, type[RmqOrderedError], str]) -> int:
     return TIMEOUT_MS if case[1] is RequestTimedOut else PATIENCE_MS
 
 
+@proves("bad-server-named-in-time")
 def test_a_name_server_that_is_none_is_told_in_time_with_its_address_and_the_topic(
     bad_server: BadServer, case: tuple[Behave, type[RmqOrderedError], str]
 ) -> None:
@@ -151,6 +153,7 @@ def test_a_broker_that_is_none_is_told_in_time_with_its_address_and_the_queue(
     assert not deadline.has_passed
 
 
+@proves("stuck-send-ends")
 def test_a_broker_that_never_reads_ends_sends_in_time() -> None:
     cluster = ClusterDouble()
     queues = cluster.brokers[0].add_topic("orders", 4)

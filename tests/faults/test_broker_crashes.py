@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, OrderedProducer, QueueReader, ReadPlan
 from rmq_ordered.embedded import EmbeddedBroker
@@ -103,6 +104,7 @@ def kill_under_load(broker: EmbeddedBroker, round_number: int, moment: int) -> l
     return producers
 
 
+@proves("acked-survives-kills-under-load")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_what_was_acknowledged_survives_kills_under_load(tmp_path: Path, flush: str) -> None:

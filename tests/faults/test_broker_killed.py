@@ -1,5 +1,7 @@
 """kill -9 of the embedded broker: what was acknowledged is there, and clients go on."""
 
+from tests.support.promises import proves
+
 from rmq_ordered.client import Client, OrderedProducer, QueueReader, ReadPlan
 from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.model import QueueLease, QueueRange
@@ -17,6 +19,7 @@ def revive(broker: EmbeddedBroker) -> EmbeddedBroker:
     return EmbeddedBroker(broker.data, listen=address)
 
 
+@proves("acked-survives-kill")
 def test_what_was_acknowledged_survives_kill_9(fresh_embedded: EmbeddedBroker) -> None:
     with connect(fresh_embedded) as client:
         client.broker.create_topic("orders", 2)

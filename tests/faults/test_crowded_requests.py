@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 from tests.faults.sockets import connect
 from tests.support.processes import anonymous_memory_mib
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker
@@ -49,6 +50,7 @@ def long_poll(opaque: int, body: bytes) -> bytes:
     return encode_command(RemotingCommand(11, opaque=opaque, ext_fields=fields, body=body))
 
 
+@proves("crowded-requests-bounded")
 def test_long_polls_with_large_bodies_cost_bounded_memory_and_nobody_else_waits(
     fresh_embedded: EmbeddedBroker, bystander: OrderedProducer
 ) -> None:
@@ -63,6 +65,7 @@ def test_long_polls_with_large_bodies_cost_bounded_memory_and_nobody_else_waits(
         ensure_unharmed(fresh_embedded, bystander)
 
 
+@proves("crowded-requests-bounded")
 def test_large_frames_that_never_end_cost_bounded_memory_and_nobody_else_waits(
     fresh_embedded: EmbeddedBroker, bystander: OrderedProducer
 ) -> None:
@@ -81,6 +84,7 @@ def test_large_frames_that_never_end_cost_bounded_memory_and_nobody_else_waits(
         ensure_unharmed(fresh_embedded, bystander)
 
 
+@proves("crowded-requests-bounded")
 def test_a_large_message_gets_through_when_those_before_it_never_end(
     fresh_embedded: EmbeddedBroker, bystander: OrderedProducer
 ) -> None:

@@ -19,6 +19,7 @@ from tests.faults.sockets import connect
 from tests.support.frames import read_frame
 from tests.support.paths import GOLDEN
 from tests.support.processes import anonymous_memory_mib
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, OrderedProducer, QueueReader, ReadPlan
 from rmq_ordered.embedded import EmbeddedBroker
@@ -158,6 +159,7 @@ def test_spoiled_requests_are_answered_and_nothing_else_happens(
     ensure_intact(witness, fresh_embedded.data / "broker.log", fresh_embedded.pid)
 
 
+@proves("fuzzed-bytes")
 @pytest.mark.parametrize("seed", [20_262])
 def test_spoiled_streams_end_their_connection_and_nothing_else(
     fresh_embedded: EmbeddedBroker, witness: tuple[Client, str], seed: int

@@ -11,6 +11,7 @@ from tests.faults.sockets import DEADLINE_S, connect, large_pull
 from tests.support.brokers import unique_name
 from tests.support.frames import read_frame
 from tests.support.processes import anonymous_memory_mib
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker
@@ -59,6 +60,7 @@ def bystander(embedded_broker: EmbeddedBroker) -> Iterator[OrderedProducer]:
         yield producer
 
 
+@proves("hostile-frames")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_frame_closes_its_connection_and_nobody_elses(
     embedded_broker: EmbeddedBroker, bystander: OrderedProducer, name: str
@@ -120,6 +122,7 @@ def test_a_request_with_missing_or_wrong_fields_is_refused_not_dropped(
     assert answer.code != 0 or code in (34, 41, 42, 19001)
 
 
+@proves("unread-answers-bounded")
 def test_a_client_that_never_reads_costs_bounded_memory_and_nobody_else_waits(
     fresh_embedded: EmbeddedBroker,
 ) -> None:
@@ -144,6 +147,7 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_nobody_else_waits(
             assert len(deaf.recv(65_536)) > 0
 
 
+@proves("unread-answers-bounded")
 def test_many_clients_that_never_read_cost_bounded_memory_and_nobody_else_waits(
     fresh_embedded: EmbeddedBroker,
 ) -> None:

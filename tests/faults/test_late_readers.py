@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from tests.faults.sockets import LARGE_MESSAGES, connect, large_pull
 from tests.support.brokers import unique_name
 from tests.support.frames import read_frame
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker
@@ -14,6 +15,7 @@ PULLS = 4
 MESSAGE_BYTES = 1_000_000
 
 
+@proves("late-readers-served")
 def test_many_clients_that_read_late_get_all_their_answers(fresh_embedded: EmbeddedBroker) -> None:
     topic = unique_name("late")
     with Client(fresh_embedded.name_server, request_timeout_ms=15_000) as client:

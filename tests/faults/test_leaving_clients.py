@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support import frames
 from tests.support.brokers import unique_name
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.embedded import EmbeddedBroker
@@ -45,6 +46,7 @@ def _hash_until(ended: threading.Event) -> None:
         hashlib.sha256(block).digest()
 
 
+@proves("one-way-commit-served")
 @pytest.mark.parametrize("in_one_write", [True, False], ids=["one write", "many writes"])
 def test_offsets_committed_one_way_before_a_close_are_never_lost(
     embedded_broker: EmbeddedBroker, busy_machine: None, in_one_write: bool

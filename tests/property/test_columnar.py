@@ -16,6 +16,7 @@ from tests.property.messages import (
     spoiled_bodies,
     topics,
 )
+from tests.support.promises import proves
 
 from rmq_ordered.columnar import MESSAGE_COLUMNS, DecodeOptions, decode_pull_body
 from rmq_ordered.errors import QueueGap, RemoteProtocolError
@@ -168,6 +169,7 @@ def test_one_damaged_body_leaves_the_other_rows_alone(
     assert found == whole
 
 
+@proves("foreign-record-never-a-row")
 @given(st.lists(messages() | inner_batches(), min_size=1, max_size=6), st.data(), options)
 def test_a_record_of_another_queue_is_never_a_row_of_this_one(
     honest: list[Message], data: st.DataObject, asked: DecodeOptions

@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.promises import proves
 
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.ordering.planner import Limits, plan_end
@@ -37,6 +38,7 @@ def test_no_queue_goes_back_or_beyond_its_latest_offset(
         assert first <= position <= max(first, latest.get(queue, 0))
 
 
+@proves("offset-limit-fair")
 @given(positions, positions, limits)
 def test_a_batch_has_as_many_offsets_as_the_limit_allows_and_no_more(
     start: dict[MessageQueue, int], latest: dict[MessageQueue, int], limit: int
@@ -96,6 +98,7 @@ def test_repeated_batches_reach_the_end_of_every_queue(
     assert position == latest
 
 
+@proves("offset-limit-fair")
 @given(positions, st.integers(1, 5))
 def test_no_queue_waits_longer_than_every_other_queue_had_its_turn(
     latest: dict[MessageQueue, int], limit: int

@@ -9,6 +9,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.support.promises import proves
 
 from rmq_ordered.model import MessageQueue
 from rmq_ordered.ordering.progress import Phase, QueueProgress
@@ -79,6 +80,7 @@ class ProgressMachine(RuleBasedStateMachine):
         assert self.at_work is None or self.progress.phase in (Phase.RUNNING, Phase.DRAINING)
 
 
+@proves("one-batch-per-queue")
 def test_a_queue_goes_through_a_consumer_in_order() -> None:
     search = settings(max_examples=300, stateful_step_count=40)
     run_state_machine_as_test(ProgressMachine, settings=search)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.promises import proves
 
 from rmq_ordered.options import ValueFormat
 from rmq_ordered.spark.values import ValueDecoder
@@ -176,6 +177,7 @@ def assert_values_or_reasons(
     assert all(reason and reason.encode() for reason in errors.values())
 
 
+@proves("value-fits-schema")
 @pytest.mark.parametrize("value_format", FORMATS)
 def test_every_odd_value_fits_or_has_a_reason_wherever_it_stands(value_format: ValueFormat) -> None:
     dump = as_msgpack if value_format is ValueFormat.MSGPACK else as_escaped_json
@@ -187,6 +189,7 @@ def test_every_odd_value_fits_or_has_a_reason_wherever_it_stands(value_format: V
         assert_values_or_reasons(value_format, decoder, kind, bodies)
 
 
+@proves("value-fits-schema")
 @pytest.mark.parametrize("value_format", FORMATS)
 @given(data=st.data())
 def test_a_body_is_a_value_of_its_type_or_has_a_reason(

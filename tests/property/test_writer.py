@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.property.faults import SEND_FAULTS, SENDS, LateAppend, arm
+from tests.support.promises import proves
 
 from rmq_ordered.client import OnDivergence, OrderedProducer, OrderedWriter, SendSettings
 from rmq_ordered.errors import ReplayDiverged, RmqOrderedError
@@ -98,6 +99,7 @@ def write(writer: OrderedWriter, rows: pa.RecordBatch, step: int) -> None:
         writer.write(rows.slice(start, step))
 
 
+@proves("refused-send-repeated-in-place")
 @SEARCH
 @given(
     features=FEATURES, keys=ROWS, faults=FAULT_LISTS, step=st.integers(1, 9), stamped=st.booleans()
@@ -118,6 +120,7 @@ def test_rows_land_once_and_in_order_whatever_goes_wrong(
             assert receipt.first_offset in (0, None)
 
 
+@proves("order-across-calls")
 @SEARCH
 @example(frozenset(), [{0: 1, 1: 1}, {0: 1}], ["late", "no"])
 @given(
@@ -151,6 +154,7 @@ def test_whatever_calls_fail_nothing_is_overtaken_or_there_twice(
             assert acknowledged[name] <= set(bodies)
 
 
+@proves("stream-adds-missing-only")
 @SEARCH
 @example(frozenset(), [1] * 12, [(1, True, 2)], [], 1)
 @given(
@@ -236,6 +240,7 @@ def attempt(producer: OrderedProducer, keys: list[int], floors: dict[MessageQueu
         return
 
 
+@proves("stream-adds-missing-only")
 @SEARCH
 @given(features=FEATURES, keys=ROWS, other=ROWS, landed=st.integers(0, 8))
 def test_a_replay_with_other_rows_never_passes_for_the_first_attempt(

@@ -12,6 +12,7 @@ from tests.spark.harness import (
     start_collecting,
 )
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -38,6 +39,7 @@ def files(checkpoint: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
 
 
+@proves("added-queues-from-beginning")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 def test_a_running_query_reads_queues_that_are_added_from_their_beginning(
     client: Client, topic: str, source: Source, tmp_path: Path
@@ -60,6 +62,7 @@ def test_a_running_query_reads_queues_that_are_added_from_their_beginning(
     assert found == {queue: list(range(end)) for queue, end in ends.items()}
 
 
+@proves("removed-queue-fails")
 def test_a_running_query_fails_by_name_when_a_queue_is_taken_away_and_goes_on_when_it_is_back(
     client: Client, topic: str, source: Source, tmp_path: Path
 ) -> None:

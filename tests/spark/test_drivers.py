@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.drivers import OFTEN, Driver, assert_whole_and_in_order, committed
 from tests.spark.harness import Source, produce
 from tests.support.brokers import unique_name
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -68,6 +69,7 @@ def assert_one_owner_at_a_time(events: tuple[OwnershipEvent, ...]) -> None:
                 assert after.epoch > before.epoch
 
 
+@proves("sleeping-driver-no-harm")
 def test_a_killed_driver_is_replaced_at_once_and_a_sleeping_one_does_no_harm(
     client: Client, topic: str, options: dict[str, str], tmp_path: Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_killed_driver_is_replaced_at_once_and_a_sleeping_one_does_no_harm(
     assert_one_owner_at_a_time(events)
 
 
+@proves("sigterm-frees-queues")
 def test_a_driver_that_is_asked_to_end_gives_its_queues_back(
     client: Client, topic: str, options: dict[str, str], tmp_path: Path
 ) -> None:
@@ -129,6 +132,7 @@ def test_a_driver_that_is_asked_to_end_gives_its_queues_back(
     assert time.monotonic() - asked < 60
 
 
+@proves("held-while-in-flight")
 def test_a_batch_lasts_longer_than_a_lease_and_the_source_process_keeps_the_queues(
     spark: SparkSession, client: Client, topic: str, options: dict[str, str], tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ from tests.support.brokers import Broker
 from tests.support.maven import ToolUnavailable
 from tests.support.missing import give_up
 from tests.support.processes import tail
+from tests.support.promises import proves
 from tests.support.rocketmq import RocketMq
 from tests.support.waiting import wait_until
 
@@ -177,6 +178,7 @@ def end_of(query: Any) -> dict[str, Any]:
     return loaded
 
 
+@proves("lost-range-fails")
 def test_expired_messages_fail_the_query_and_everything_stays_as_it_was(
     client: Client, expired: Topic, group: str, source: Source, checkpoint: Path
 ) -> None:
@@ -200,6 +202,7 @@ def test_expired_messages_fail_the_query_and_everything_stays_as_it_was(
     assert {name: after[name] for name in before} == before
 
 
+@proves("lost-range-fails")
 def test_a_query_that_may_lose_data_goes_on_with_the_first_message_left_and_counts_the_rest(
     expired: Topic, group: str, source: Source, checkpoint: Path, tmp_path: Path
 ) -> None:

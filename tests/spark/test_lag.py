@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.spark.harness import Source, collect_available, finish, produce, start_collecting
 from tests.support.brokers import Broker
 from tests.support.java_clients import JavaClients
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -71,6 +72,7 @@ def test_mqadmin_sees_the_progress_of_a_query(
     assert sum(int(row[4]) for row in rows) == 30
 
 
+@proves("listener-commits-own-group", "commit-by-listener")
 def test_a_listener_commits_although_the_next_trigger_is_far_away(
     spark: SparkSession, client: Client, topic: str, group: str, source: Source, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.spark.harness import Source, assert_in_order, finish, produce, start_collecting
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OrderedProducer
@@ -28,6 +29,7 @@ def reported(query: Any) -> list[int]:
     return [one.numInputRows for one in query.recentProgress if one.numInputRows]
 
 
+@proves("limits-of-spark")
 def test_a_batch_takes_about_as_many_bytes_as_it_may(
     client: Client, topic: str, source: Source, tmp_path: Path
 ) -> None:
@@ -43,6 +45,7 @@ def test_a_batch_takes_about_as_many_bytes_as_it_may(
     assert reported(query) == sizes
 
 
+@proves("limits-of-spark")
 @pytest.mark.parametrize(
     "limits",
     [{"maxOffsetsPerTrigger": 7, "maxBytesPerTrigger": 500}, {"minOffsetsPerTrigger": 1_000}],
@@ -57,6 +60,7 @@ def test_once_takes_everything_in_one_batch_whatever_the_limits(
     assert reported(query) == [total]
 
 
+@proves("limits-of-spark")
 def test_a_small_backlog_waits_for_more_or_for_the_delay(
     client: Client, topic: str, source: Source, tmp_path: Path
 ) -> None:

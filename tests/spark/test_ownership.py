@@ -15,6 +15,7 @@ from tests.spark.harness import (
     start_collecting,
 )
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -27,6 +28,7 @@ def topic(broker: Broker) -> str:
     return broker.create_topic("owned", 2)
 
 
+@proves("one-owner")
 def test_the_second_query_of_a_group_waits_then_fails_naming_what_is_held(
     broker: Broker, client: Client, topic: str, source: Source, tmp_path: Path
 ) -> None:
@@ -45,6 +47,7 @@ def test_the_second_query_of_a_group_waits_then_fails_naming_what_is_held(
     assert nothing.rows == []
 
 
+@proves("stop-frees-queues")
 def test_the_second_query_takes_over_when_the_first_one_stops(
     client: Client, topic: str, source: Source, tmp_path: Path
 ) -> None:
@@ -75,6 +78,7 @@ def test_the_second_query_takes_over_when_the_first_one_stops(
     assert_in_order(collected.rows + fresh, before + after + last)
 
 
+@proves("lost-lease-fails-query")
 def test_a_query_whose_queue_is_taken_away_fails_and_commits_nothing_more(
     broker: Broker, client: Client, topic: str, group: str, source: Source, tmp_path: Path
 ) -> None:
@@ -114,6 +118,7 @@ sys.stdin.read()
 """
 
 
+@proves("instance-take-over")
 def test_a_new_run_with_the_same_instance_id_takes_over_from_a_dead_one_at_once(
     broker: Broker, client: Client, topic: str, group: str, source: Source, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from tests.spark.script import (
 )
 from tests.support.brokers import Broker
 from tests.support.paths import GOLDEN
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client
 
@@ -29,6 +30,7 @@ def topic(broker: Broker) -> str:
     return broker.create_topic("restarted", 3)
 
 
+@proves("killed-batch-repeated")
 def test_a_query_goes_on_after_a_stop_a_crash_and_a_change(
     client: Client, topic: str, source: Source, tmp_path: Path
 ) -> None:
@@ -52,6 +54,7 @@ def test_a_query_goes_on_after_a_stop_a_crash_and_a_change(
     )
 
 
+@proves("checkpoints-last")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 def test_a_checkpoint_of_the_first_version_is_still_read(
     client: Client, broker: Broker, source: Source, tmp_path: Path
@@ -71,6 +74,7 @@ def test_a_checkpoint_of_the_first_version_is_still_read(
     assert found == {(q, o) for q, end in ends.items() for o in range(q + 1, end)}
 
 
+@proves("checkpoints-last")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 @pytest.mark.parametrize(
     ("change", "words"),

@@ -14,6 +14,7 @@ from tests.spark.harness import (
     start_collecting,
 )
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OrderedProducer
@@ -83,6 +84,7 @@ def orders(client: Client, topic: str, written: Format) -> None:
     )
 
 
+@proves("undecodable-body")
 @BY_FORMAT
 @pytest.mark.usefixtures("orders")
 def test_bodies_become_columns_and_poison_a_reason(source: Source, written: Format) -> None:
@@ -102,6 +104,7 @@ def test_the_broker_filters_by_tag_and_by_condition(source: Source) -> None:
     assert sorted(row.properties["amount"] for row in chosen) == ["3", "4", "5"]
 
 
+@proves("undecodable-body")
 @BY_FORMAT
 @pytest.mark.usefixtures("orders")
 def test_poison_goes_to_the_dead_letters_and_the_rest_is_read(
@@ -119,6 +122,7 @@ def test_poison_goes_to_the_dead_letters_and_the_rest_is_read(
     assert [bytes(row.value) for row in dead.collect()] == [written.poison]
 
 
+@proves("undecodable-body")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 @pytest.mark.usefixtures("orders")
 def test_poison_fails_the_query_by_default_and_is_named(
@@ -140,6 +144,7 @@ def test_poison_fails_the_query_by_default_and_is_named(
     assert ["not JSON" in reason for reason in reasons.values()] == [True]
 
 
+@proves("secrets-stay-hidden")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 def test_secrets_are_in_no_plan_and_in_no_error(
     source: Source, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -159,6 +164,7 @@ def test_a_value_schema_that_is_no_schema_fails_at_load(source: Source) -> None:
         source.batch(valueFormat="json", valueSchema="nothing ::")
 
 
+@proves("value-schema-checked-early")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 @pytest.mark.usefixtures("orders")
 def test_a_value_schema_with_a_type_that_no_body_holds_fails_before_anything_is_planned(

@@ -15,6 +15,7 @@ from tests.spark.harness import Source, collect_available, failure_of, start_col
 from tests.support.brokers import unique_name
 from tests.support.jvm import SMALL_HEAP
 from tests.support.ports import free_base_port
+from tests.support.promises import proves
 from tests.support.secured import (
     ADMIN,
     READER,
@@ -87,6 +88,7 @@ def stored(secured: Secured) -> int:
         return sum(span.maximum for span in admin.broker.topic_stats(TOPIC).values())
 
 
+@proves("access-in-spark")
 def test_who_may_write_writes_and_who_may_read_reads(
     secured: Secured, spark: SparkSession, options_of: OptionsOf, tmp_path: Path
 ) -> None:
@@ -104,6 +106,7 @@ def test_who_may_write_writes_and_who_may_read_reads(
     assert sum(offset or 0 for offset in found.values()) == before + 20
 
 
+@proves("access-in-spark")
 def test_a_wrong_secret_is_refused_with_a_sentence_that_does_not_show_it(
     secured: Secured, spark: SparkSession, options_of: OptionsOf, tmp_path: Path
 ) -> None:
@@ -122,6 +125,7 @@ def test_a_wrong_secret_is_refused_with_a_sentence_that_does_not_show_it(
     assert stored(secured) == before
 
 
+@proves("access-in-spark")
 def test_a_user_is_refused_what_it_was_not_allowed(
     secured: Secured, spark: SparkSession, options_of: OptionsOf, tmp_path: Path
 ) -> None:
@@ -167,6 +171,7 @@ def _get(url: str) -> str:
         return str(answer.read(), "utf-8")
 
 
+@proves("secrets-stay-hidden")
 @pytest.mark.parametrize("secured", ["embedded"], indirect=True)
 @pytest.mark.parametrize("kept", ["file", "env"])
 def test_a_secret_is_in_no_page_no_log_and_no_file_of_spark(

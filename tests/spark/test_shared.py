@@ -9,6 +9,7 @@ from tests.clients.order import keyed_messages, wait_until_assigned
 from tests.spark.harness import Source, assert_in_order, produce, start_collecting
 from tests.support.brokers import Broker
 from tests.support.java_clients import Consumer, JavaClients
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -22,6 +23,7 @@ def topic(broker: Broker) -> str:
     return broker.create_topic("shared", QUEUES)
 
 
+@proves("shared-mode")
 def test_a_query_joins_a_java_consumer_shares_its_queues_and_gives_them_back(
     broker: Broker,
     topic: str,
@@ -118,6 +120,7 @@ class Pair:
         return [query.exception() for query in self.queries.values() if query.exception()]
 
 
+@proves("shared-mode")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 def test_two_queries_of_a_group_read_their_shares_and_the_one_that_is_left_reads_everything(
     client: Client, topic: str, group: str, source: Source, tmp_path: Path

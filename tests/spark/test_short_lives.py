@@ -10,6 +10,7 @@ from tests.spark.harness import produce
 from tests.support.brokers import Broker
 from tests.support.jvm import SMALL_JVM
 from tests.support.missing import running
+from tests.support.promises import proves
 from tests.support.rocketmq import RocketMq
 from tests.support.waiting import wait_until
 
@@ -38,6 +39,7 @@ def topic(broker: Broker) -> str:
     return broker.create_topic("short-lived", 2)
 
 
+@proves("sleeping-driver-no-harm")
 def test_a_driver_that_slept_while_another_took_its_queues_over_does_no_harm_on_rocketmq(
     broker: Broker, client: Client, topic: str, group: str, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from tests.spark.harness import Source, assert_in_order, failure_of, finish, produce
 from tests.support.brokers import Broker
 from tests.support.java_clients import JavaClients
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -17,6 +18,7 @@ def sent(client: Client, topic: str) -> int:
     return sum(span.maximum for span in client.broker.topic_stats(topic).values())
 
 
+@proves("rows-reach-queue-in-order")
 def test_a_pipeline_keeps_the_order_per_key(
     spark: SparkSession, broker: Broker, client: Client, tmp_path: Path
 ) -> None:
@@ -40,6 +42,7 @@ def test_a_pipeline_keeps_the_order_per_key(
     assert_in_order(source.batch(subscribe=output).collect(), total)
 
 
+@proves("key-to-javas-queue")
 def test_the_sink_and_a_java_producer_put_the_same_keys_into_the_same_queues(
     spark: SparkSession, broker: Broker, client: Client, javaclients: JavaClients
 ) -> None:

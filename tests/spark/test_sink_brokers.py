@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support import frames
 from tests.support.brokers import Broker, unique_name
 from tests.support.missing import running
+from tests.support.promises import proves
 from tests.support.rocketmq import RocketMq
 from tests.support.secured import (
     ADMIN,
@@ -112,6 +113,7 @@ def await_numbers(client: Client, topic: str, end: int) -> None:
     assert found() == {f"key-{key}": list(range(end)) for key in range(KEYS)}
 
 
+@proves("keys-over-brokers")
 def test_a_topic_of_two_brokers_gets_each_key_in_order_where_java_puts_it(
     spark: SparkSession, pair: RocketMq, pair_client: Client, topic: str
 ) -> None:
@@ -123,6 +125,7 @@ def test_a_topic_of_two_brokers_gets_each_key_in_order_where_java_puts_it(
         assert {select_by_hash(queues, key) for key in numbers} == {queue}
 
 
+@proves("refusing-broker-fails-batch")
 def test_a_broker_that_stores_nothing_fails_the_batch_and_a_retry_adds_its_part_only(
     spark: SparkSession, pair: RocketMq, pair_client: Client, topic: str
 ) -> None:
@@ -144,6 +147,7 @@ def test_a_broker_that_stores_nothing_fails_the_batch_and_a_retry_adds_its_part_
         await_numbers(pair_client, topic, EACH)
 
 
+@proves("refusing-broker-fails-batch")
 def test_a_broker_that_became_read_only_fails_the_batch_and_no_key_moves(
     spark: SparkSession, pair: RocketMq, pair_client: Client, topic: str
 ) -> None:
@@ -161,6 +165,7 @@ def test_a_broker_that_became_read_only_fails_the_batch_and_no_key_moves(
     await_numbers(pair_client, topic, 2 * EACH)
 
 
+@proves("refusing-broker-fails-batch")
 def test_a_full_disk_fails_the_batch_and_a_retry_adds_only_what_is_missing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -183,6 +188,7 @@ def test_a_full_disk_fails_the_batch_and_a_retry_adds_only_what_is_missing(
         await_numbers(client, name, EACH)
 
 
+@proves("refusing-broker-fails-batch")
 def test_a_user_without_permission_gets_as_far_as_allowed_and_another_adds_the_rest(
     spark: SparkSession, secured: Secured, tmp_path: Path
 ) -> None:
@@ -219,6 +225,7 @@ def test_a_user_without_permission_gets_as_far_as_allowed_and_another_adds_the_r
         )
 
 
+@proves("added-queues-not-used")
 def test_keys_stay_when_queues_are_added_unless_that_was_asked_for(
     spark: SparkSession, broker: Broker
 ) -> None:
@@ -248,6 +255,7 @@ def test_keys_stay_when_queues_are_added_unless_that_was_asked_for(
         assert batch(3, onQueueLayoutChange="rehash") == {0, 1, 2, 3, 4}
 
 
+@proves("queues-pinned")
 def test_keys_move_when_queues_are_gone_only_if_that_was_asked_for(
     spark: SparkSession, broker: Broker
 ) -> None:

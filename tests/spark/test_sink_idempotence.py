@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.streaming import StreamingQuery
 from tests.spark.harness import Source, failure_of, finish, produce
 from tests.support.brokers import Broker
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, QueueReader, ReadPlan, SendSettings
@@ -76,6 +77,7 @@ def pipeline(spark: SparkSession, broker: Broker, client: Client, tmp_path: Path
     return Pipeline(spark, broker, client, tmp_path)
 
 
+@proves("repeated-batch-adds-missing-only")
 def test_a_batch_that_spark_repeats_after_a_crash_adds_nothing(pipeline: Pipeline) -> None:
     finish(pipeline.start())
     pipeline.await_rows(60)
@@ -88,6 +90,7 @@ def test_a_batch_that_spark_repeats_after_a_crash_adds_nothing(pipeline: Pipelin
         assert [int(value) for name, value in found if name == key] == list(range(10))
 
 
+@proves("changed-batch-fails")
 def test_a_replay_with_other_rows_fails_and_adds_nothing(pipeline: Pipeline) -> None:
     finish(pipeline.start())
     pipeline.await_rows(60)
@@ -112,6 +115,7 @@ def test_a_replay_with_other_rows_is_written_again_where_that_was_asked_for(
     assert len(pipeline.written()) == 60 + len(again)
 
 
+@proves("repeated-batch-adds-missing-only")
 def test_a_query_with_a_new_checkpoint_in_the_same_place_is_a_new_sink(pipeline: Pipeline) -> None:
     finish(pipeline.start())
     pipeline.await_rows(60)
@@ -133,6 +137,7 @@ def test_without_idempotence_a_repeated_batch_is_written_again(pipeline: Pipelin
     assert len(set(found)) == 60
 
 
+@proves("foreach-batch-identity")
 def test_inside_foreach_batch_an_identity_makes_writes_idempotent(
     pipeline: Pipeline, broker: Broker
 ) -> None:
@@ -168,6 +173,7 @@ def test_inside_foreach_batch_an_identity_makes_writes_idempotent(
         assert len(found) == len(set(found)) == 60
 
 
+@proves("speculation-adds-nothing")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 def test_speculative_attempts_of_a_task_add_nothing_twice(
     pipeline: Pipeline, client: Client

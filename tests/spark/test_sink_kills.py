@@ -23,6 +23,7 @@ from tests.spark.pipelines import Pipeline, Supervised
 from tests.support.maven import ToolUnavailable
 from tests.support.missing import give_up
 from tests.support.network import Network
+from tests.support.promises import proves
 from tests.support.rocketmq import RocketMq
 from tests.support.standalone import Standalone, standalone
 from tests.support.waiting import wait_until
@@ -167,6 +168,7 @@ class Round:
         return dict(found)
 
 
+@proves("pipeline-survives-kills")
 @pytest.mark.timeout(int(ROUNDS * 2 * TIMEOUT_S) + 200)
 @pytest.mark.parametrize("start", [embedded, rocketmq])
 def test_a_pipeline_writes_every_row_once_and_in_order_whatever_dies(

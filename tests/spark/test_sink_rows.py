@@ -15,6 +15,7 @@ from tests.clients.order import (
 from tests.spark.harness import finish
 from tests.support.brokers import Broker
 from tests.support.java_clients import JavaClients
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, QueueReader, ReadPlan
@@ -48,6 +49,7 @@ def stored(client: Client, topic: str, count: int) -> list[tuple[str | None, byt
     return read()
 
 
+@proves("java-reads-sink-in-order")
 def test_a_java_orderly_consumer_reads_what_the_sink_wrote_in_order_per_key(
     spark: SparkSession, broker: Broker, javaclients: JavaClients
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_column_says_where_rows_go_and_a_struct_becomes_json(
             assert len(mine) == 10
 
 
+@proves("sequence-column")
 @EMBEDDED
 def test_a_frame_that_was_shuffled_is_put_in_order_again(
     spark: SparkSession, broker: Broker, client: Client
@@ -147,6 +150,7 @@ def test_complete_mode_appends_each_result_and_update_mode_is_refused_by_spark(
     assert len(stored(client, topic, 2)) == 2
 
 
+@proves("unsendable-row-named")
 @EMBEDDED
 @pytest.mark.parametrize(
     ("values", "options", "sentence"),

@@ -18,6 +18,7 @@ from tests.spark.harness import (
 )
 from tests.support.brokers import Broker
 from tests.support.ports import free_base_port
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -54,6 +55,7 @@ def test_a_batch_read_gives_every_message_in_queue_order(
     assert with_properties.properties["__SHARDINGKEY"] == with_properties.key
 
 
+@proves("rows-in-offset-order", "commit-finished-only")
 def test_a_stream_reads_everything_once_in_limited_batches_and_commits_for_the_group(
     client: Client, topic: str, group: str, source: Source, tmp_path: Path
 ) -> None:
@@ -65,6 +67,7 @@ def test_a_stream_reads_everything_once_in_limited_batches_and_commits_for_the_g
     wait_until(lambda: owners(client, group, topic) == {True}, "the queues are free", 20)
 
 
+@proves("next-batch-continues")
 def test_a_restarted_stream_goes_on_where_it_stopped(
     client: Client, topic: str, source: Source, tmp_path: Path
 ) -> None:
@@ -104,6 +107,7 @@ def test_latest_reads_only_what_comes_after_the_start(
     assert [int(bytes(row.value)) for row in collected.rows] == [3] * later
 
 
+@proves("stop-frees-queues")
 def test_a_stopped_query_gives_its_queues_back_at_once(
     client: Client, topic: str, group: str, source: Source, tmp_path: Path
 ) -> None:
@@ -184,6 +188,7 @@ def test_a_stream_without_a_group_is_refused(
     assert "option 'group': expected a consumer group" in failure_of(query)
 
 
+@proves("lost-range-fails")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 def test_expired_or_recreated_topics_fail_instead_of_skipping(
     client: Client, topic: str, group: str, source: Source, tmp_path: Path

@@ -7,6 +7,7 @@ import pytest
 from tests.spark.harness import produce
 from tests.support.brokers import Broker
 from tests.support.calls import Offset, again
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OrderedProducer, PopConsumer
@@ -84,6 +85,7 @@ def expect_settled(client: Client, topic: str, group: str, bodies: list[bytes]) 
     assert {body for body, _ in seen}.isdisjoint(bodies)
 
 
+@proves("pop-queries-share")
 def test_two_queries_share_everything_and_nothing_comes_twice(
     client: Client, topic: str, group: str, new_popper: NewPopper
 ) -> None:
@@ -129,6 +131,7 @@ def test_the_rows_of_a_stopped_query_come_to_another_from_the_retry_topic_as_of_
     expect_settled(client, topic, group, [row["value"] for row in lost])
 
 
+@proves("pop-killed-query")
 def test_a_batch_may_last_longer_than_its_time_and_nobody_else_gets_it(
     client: Client, topic: str, group: str, new_popper: NewPopper
 ) -> None:
@@ -152,6 +155,7 @@ def test_a_batch_may_last_longer_than_its_time_and_nobody_else_gets_it(
     expect_settled(client, topic, group, [row["value"] for row in rows])
 
 
+@proves("pop-batch-exact")
 @pytest.mark.parametrize(
     "wanted", [{"tags": "even || none"}, {"sql92": "number BETWEEN 4 AND 8 OR number = 1"}]
 )
@@ -205,6 +209,7 @@ def test_orderly_queries_take_turns_at_a_queue_and_keep_its_order(
         assert numbers == sorted(numbers)
 
 
+@proves("pop-queue-order")
 def test_an_orderly_batch_of_a_dead_query_comes_again_in_place(
     client: Client, topic: str, new_popper: NewPopper
 ) -> None:

@@ -17,6 +17,7 @@ from tests.spark.harness import (
     produce,
     start_collecting,
 )
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OrderedProducer, PopConsumer
@@ -62,6 +63,7 @@ def expect_settled(client: Client, topic: str, group: str) -> None:
     assert {body for body, _ in seen} == {b"marker"}
 
 
+@proves("pop-ack-after-finish")
 def test_available_now_pops_everything_in_limited_batches_and_acknowledges_the_last_too(
     client: Client, topic: str, group: str, popped: Source, tmp_path: Path
 ) -> None:
@@ -74,6 +76,7 @@ def test_available_now_pops_everything_in_limited_batches_and_acknowledges_the_l
     expect_settled(client, topic, group)
 
 
+@proves("pop-repeated-batch-same-rows")
 def test_a_failed_batch_is_repeated_to_the_letter_and_its_messages_come_once_more(
     client: Client, topic: str, popped: Source, tmp_path: Path
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_failed_batch_is_repeated_to_the_letter_and_its_messages_come_once_mor
     assert {row.topic for row in later} == {topic}
 
 
+@proves("pop-queries-share")
 def test_two_queries_of_a_group_share_everything(
     client: Client, topic: str, popped: Source, tmp_path: Path
 ) -> None:
@@ -139,6 +143,7 @@ def test_two_queries_of_a_group_share_everything(
     assert sorted(values(rows())) == all_values(4, sent)
 
 
+@proves("pop-killed-query")
 def test_what_a_killed_query_had_popped_comes_to_the_other_after_the_invisible_time(
     client: Client,
     topic: str,
@@ -171,6 +176,7 @@ def test_what_a_killed_query_had_popped_comes_to_the_other_after_the_invisible_t
     assert driver.rows == []
 
 
+@proves("pop-queue-order")
 def test_orderly_queries_of_a_group_keep_the_order_of_every_queue(
     client: Client, topic: str, popped: Source, tmp_path: Path
 ) -> None:
@@ -210,6 +216,7 @@ def test_orderly_queries_of_a_group_keep_the_order_of_every_queue(
     assert all(mine.values())
 
 
+@proves("pop-listener-acks")
 def test_a_listener_has_a_batch_acknowledged_although_the_next_trigger_is_far_away(
     client: Client, topic: str, group: str, popped: Source, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from tests.spark.harness import produce
 from tests.support.brokers import unique_name
 from tests.support.calls import ALL, NewReader, again, ends, positions, ranges
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client
 from rmq_ordered.errors import OffsetOutOfRange, QueueLeaseLost
@@ -41,6 +42,7 @@ def test_the_limit_is_kept_and_shared(client: Client, topic: str, new_reader: Ne
     assert all(ends(end, topic).values())
 
 
+@proves("killed-batch-repeated")
 def test_a_restart_in_the_middle_of_a_batch_begins_with_its_partitions(
     client: Client, topic: str, group: str, new_reader: NewReader
 ) -> None:
@@ -69,6 +71,7 @@ def test_a_copy_on_an_executor_has_options_and_nothing_else(new_reader: NewReade
     assert vars(copy) == vars(OrderedStreamReader(reader._options))
 
 
+@proves("first-batch-repeated")
 def test_a_first_batch_that_began_now_is_repeated_from_where_it_began(
     client: Client, topic: str, new_reader: NewReader
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.spark.harness import produce
 from tests.support.calls import ALL, again
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
@@ -28,6 +29,7 @@ def impatient(tmp_path: Path) -> Iterator[EmbeddedBroker]:
         yield broker
 
 
+@proves("held-while-in-flight")
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 def test_a_batch_may_last_longer_than_a_lease_and_nobody_else_gets_the_queues(
     impatient: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, mode: str

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import (
@@ -282,6 +283,7 @@ def test_what_cannot_be_consumed_is_refused_at_the_start(rig: Rig) -> None:
         new("orders").start()
 
 
+@proves("leased-is-worked-on")
 def test_a_queue_whose_offset_cannot_be_read_costs_no_other_and_is_tried_again(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +352,7 @@ def test_a_member_may_join_while_a_broker_is_away_but_not_while_all_are(pair: Ri
         owns(filtering, 2)
 
 
+@proves("close-in-time")
 def test_a_close_keeps_its_deadline_when_nobody_answers(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -371,6 +374,7 @@ def test_a_close_keeps_its_deadline_when_nobody_answers(
     client.close()
 
 
+@proves("dead-broker-is-local")
 def test_a_broker_that_does_not_answer_keeps_no_other_from_being_left_well(pair: Rig) -> None:
     client = pair.new_client(request_timeout_ms=600_000)
     lazy = ConsumerSettings(threads=2, commit_ms=600_000, rebalance_ms=50, heartbeat_ms=50)
@@ -406,6 +410,7 @@ def test_an_offset_reset_is_obeyed_although_a_commit_fails(rig: Rig) -> None:
     assert rig.handled[12:] == [(1, 1), (1, 2)]
 
 
+@proves("listener-exit-ends-consumer")
 def test_a_listener_that_ends_the_program_ends_the_consumer_and_its_batch_is_not_done(
     rig: Rig,
 ) -> None:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, ConsumeResult, ConsumerSettings, LeaseKeeper, MessageBatch
@@ -151,6 +152,7 @@ def test_after_the_last_retry_a_message_is_a_dead_letter_and_the_queue_goes_on(
     assert "now a dead letter" in caplog.text
 
 
+@proves("unlock-after-commit")
 def test_a_queue_is_not_given_back_while_its_listener_runs(rig: Rig) -> None:
     may_end = threading.Event()
     rig.answer = lambda batch: (may_end.wait(SOON_S), ConsumeResult.SUCCESS)[1]
@@ -269,6 +271,7 @@ def test_a_queue_that_comes_when_everything_ends_is_not_begun_with(rig: Rig) -> 
     assert work.queues() == set()
 
 
+@proves("absent-broker-delays-no-pull")
 def test_connecting_to_a_broker_that_is_away_delays_no_pull_of_another() -> None:
     rig = Rig(brokers=2)
     away = rig.cluster.brokers[1]

@@ -5,6 +5,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, OrderedProducer, OrderedWriter, SendSettings, lanes
 from rmq_ordered.columnar.outgoing import rows_from_messages
@@ -170,6 +171,7 @@ def test_a_refusal_that_comes_later_settles_it(
     assert stored(cluster) == [b"second"]
 
 
+@proves("order-across-calls")
 def test_as_long_as_it_cannot_be_found_out_nothing_newer_is_sent(
     cluster: ClusterDouble, producer: OrderedProducer
 ) -> None:

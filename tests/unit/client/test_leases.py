@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 from tests.support.lease_rig import Rig
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, LeaseKeeper, leases
@@ -304,6 +305,7 @@ def test_a_lost_queue_can_be_given_back_and_taken_again(rig: Rig) -> None:
     assert rig.keeper.try_acquire(rig.queues) == list(rig.queues), "asked for, so given back first"
 
 
+@proves("leased-is-worked-on")
 def test_a_grant_that_comes_too_late_to_be_trusted_is_given_back(rig: Rig) -> None:
     keeper = rig.new_keeper("me#2", trust_ms=1_000, renew_ms=999)
     rig.network.arm(DelayReply(rig.clock, 1_001), LOCK)

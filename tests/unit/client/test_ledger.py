@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, OnLayoutChange, SendSettings
 from rmq_ordered.client.ledger import SinkLedger, WriteAttempt
@@ -180,6 +181,7 @@ def test_floors_that_cannot_be_moved_are_told_and_harm_nothing(
     assert stored(cluster.brokers[0]) == list(range(20))
 
 
+@proves("queues-pinned")
 def test_queues_are_pinned_when_a_sink_begins_and_new_ones_are_not_used(
     ledger: SinkLedger, broker: BrokerDouble, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -191,6 +193,7 @@ def test_queues_are_pinned_when_a_sink_begins_and_new_ones_are_not_used(
     assert "new queues are not used" in caplog.text
 
 
+@proves("queues-pinned")
 def test_a_queue_that_is_gone_fails_after_the_patience_and_no_key_moves(
     ledger: SinkLedger, cluster: ClusterDouble, client: Client
 ) -> None:

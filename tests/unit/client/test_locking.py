@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from tests.support.lease_rig import Rig
+from tests.support.promises import proves
 
 from rmq_ordered.client import LeaseKeeper
 from rmq_ordered.client.instances import Predecessor
@@ -54,6 +55,7 @@ def half_away() -> Iterator[HalfAway]:
     half_away.client.close()
 
 
+@proves("lease-loss-is-local")
 def test_a_broker_that_is_away_does_not_cost_the_leases_at_the_others(half_away: HalfAway) -> None:
     for _ in range(2):
         half_away.cluster.clock.advance_ms(RENEW_MS)
@@ -98,6 +100,7 @@ def half_gone() -> Iterator[HalfGone]:
     half_gone.client.close()
 
 
+@proves("lease-loss-is-local")
 def test_a_topic_that_is_gone_does_not_cost_the_leases_of_the_others(half_gone: HalfGone) -> None:
     half_gone.cluster.clock.advance_ms(RENEW_MS)
     with pytest.raises(TopicNotFound, match="audit"):

@@ -1,6 +1,7 @@
 """Many questions at once: all sent before the first answer, repeated only where that is safe."""
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client
 from rmq_ordered.client.pipeline import Pipeline, Question
@@ -169,6 +170,7 @@ def test_a_broker_out_of_reach_is_tried_once_a_round_however_many_ask(
     assert len(slow.tried) == (2 if call == "read" else 1)
 
 
+@proves("unreachable-brokers-one-deadline")
 def test_after_the_deadline_no_further_broker_is_tried() -> None:
     cluster = ClusterDouble(brokers=5)
     for broker in cluster.brokers:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, FilterKind, PopConsumer, Subscription
@@ -237,6 +238,7 @@ def renewed_offsets(broker: PoppingBroker) -> list[int]:
     return [one.ext_int("offset") for one in broker.of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)]
 
 
+@proves("pop-hold")
 def test_a_message_that_cannot_be_hidden_anew_costs_no_other_its_time(
     client: Client, brokers: list[PoppingBroker], caplog: pytest.LogCaptureFixture
 ) -> None:

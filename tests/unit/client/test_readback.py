@@ -3,6 +3,7 @@
 from itertools import repeat
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client
 from rmq_ordered.client.readback import StreamTrace, end_of_queue, floor_of, read_back
@@ -145,6 +146,7 @@ def test_a_floor_that_the_queue_does_not_reach_fails(
         read_back(client, queue, floor, TRACE)
 
 
+@proves("readback-waits")
 def test_what_was_appended_but_cannot_be_read_yet_is_waited_for(
     cluster: ClusterDouble, client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:
@@ -184,6 +186,7 @@ def test_a_broker_that_never_lets_it_be_read_is_an_error(
         end_of_queue(client, queue)
 
 
+@proves("readback-without-permission")
 def test_who_may_not_ask_the_broker_waits_instead(
     cluster: ClusterDouble,
     client: Client,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import repeat
 
 import pytest
+from tests.support.promises import proves
 from tests.unit.client.reading import read
 
 from rmq_ordered.client import Client, QueueReader, ReadPlan, pulls, reader
@@ -135,6 +136,7 @@ def test_a_long_read_asks_every_ten_seconds_whether_it_may_go_on(
     assert asked[1] - asked[0] >= 10_000
 
 
+@proves("hole-in-range-fails")
 @pytest.mark.parametrize(
     ("missing", "expected", "found"),
     [({100, 101}, 100, 102), (set(range(40)), 0, 40), ({499}, 499, 500)],
@@ -193,6 +195,7 @@ def test_messages_that_expire_while_they_are_read_end_the_read(
         next(rows)
 
 
+@proves("slow-reader-keeps-its-place")
 @pytest.mark.usefixtures("pull_by_pull")
 def test_a_reader_whose_rows_nobody_takes_for_long_asks_for_nothing_twice(
     cluster: ClusterDouble,
@@ -219,6 +222,7 @@ def reset(stream: ScriptedTransport) -> None:
     stream.fail("reset")
 
 
+@proves("slow-reader-keeps-its-place")
 @pytest.mark.usefixtures("pull_by_pull")
 @pytest.mark.parametrize("end", [hang_up, reset])
 def test_connections_that_the_broker_closes_while_nobody_takes_rows_cost_no_row(
@@ -235,6 +239,7 @@ def test_connections_that_the_broker_closes_while_nobody_takes_rows_cost_no_row(
     assert offsets == list(range(500))
 
 
+@proves("slow-reader-keeps-its-place")
 @pytest.mark.usefixtures("pull_by_pull")
 @pytest.mark.parametrize("answered", [2, 3, 5])
 def test_what_an_idle_connection_was_closed_with_is_asked_for_again_and_nothing_before_it(

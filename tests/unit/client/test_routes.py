@@ -1,6 +1,7 @@
 """Routes: fail-over between name servers, a memory of 30 s, and what it forgets."""
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client
 from rmq_ordered.errors import (
@@ -68,6 +69,7 @@ def test_a_name_server_that_hangs_up_or_stays_silent_is_passed_over(
     assert asked(cluster) == ["names-1:9876", "names-2:9876", "names-2:9876", "names-1:9876"]
 
 
+@proves("bad-name-server-passed-over")
 @pytest.mark.parametrize(
     "fault",
     [Garble(), Garble(b"SSH-2.0-OpenSSH_9.6\r\n"), AnswerAs(4_711), CutMidFrame()],

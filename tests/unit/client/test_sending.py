@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, OrderedProducer, SendSettings
 from rmq_ordered.client.pieces import Piece
@@ -84,6 +85,7 @@ def test_a_store_that_puts_a_send_off_is_waited_for_whatever_code_it_uses(
     assert cluster.clock.pauses == [20, 40]
 
 
+@proves("repeat-only-unstored")
 @pytest.mark.parametrize("remark", ["in-sync replicas not enough", "UNKNOWN_ERROR", None])
 def test_an_error_after_which_the_rows_may_be_there_is_not_repeated(
     cluster: ClusterDouble, sender: OrderedProducer, remark: str | None
@@ -131,6 +133,7 @@ def lost(cluster: ClusterDouble) -> BrokerDouble:
     return gone
 
 
+@proves("queues-pinned")
 def test_a_broker_that_left_is_a_changed_layout_and_no_key_moves(
     cluster: ClusterDouble, client: Client, sender: OrderedProducer
 ) -> None:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client, LeaseKeeper
 from rmq_ordered.client.batches import Record
@@ -77,6 +78,7 @@ def test_what_has_stopped_is_committed_and_given_back(rig: Rig) -> None:
     assert rig.owned == {}
 
 
+@proves("unlock-after-commit")
 def test_a_queue_whose_commit_fails_stays_locked_and_is_tried_again(rig: Rig) -> None:
     rig.cluster.network.take_down("broker-b:10911")
     assert rig.settlement.finish() == rig.queues[:2]
@@ -87,6 +89,7 @@ def test_a_queue_whose_commit_fails_stays_locked_and_is_tried_again(rig: Rig) ->
     assert rig.owners() == [None] * 4
 
 
+@proves("unlock-after-commit")
 def test_after_a_while_a_queue_whose_commit_fails_is_left_to_its_lock(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:

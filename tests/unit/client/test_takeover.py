@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.lease_rig import Rig
+from tests.support.promises import proves
 
 from rmq_ordered.client.instances import Predecessor
 from rmq_ordered.client.leases import TRUST_MS
@@ -66,6 +67,7 @@ def test_without_fencing_a_run_that_may_live_is_given_the_time_to_notice() -> No
     rig.close()
 
 
+@proves("instance-take-over")
 def test_a_run_that_may_live_is_not_robbed_when_there_is_no_time_to_let_it_notice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -123,6 +125,7 @@ def unfenced() -> Iterator[Rig]:
     rig.close()
 
 
+@proves("failed-take-over-leaves-locked")
 def test_who_gives_up_leaves_locked_what_a_robbed_run_may_still_work_on(
     unfenced: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:

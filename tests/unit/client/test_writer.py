@@ -4,6 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import (
     Client,
@@ -248,6 +249,7 @@ def test_a_replay_with_other_rows_fails(client: Client, replay: pa.RecordBatch) 
         write(sender, replay)
 
 
+@proves("stream-adds-missing-only")
 @pytest.mark.parametrize("cluster", [frozenset()], ids=["rocketmq"], indirect=True)
 def test_whatever_a_crash_leaves_of_a_request_is_recognised(
     cluster: ClusterDouble, client: Client

@@ -2,6 +2,7 @@ import struct
 import zlib
 
 import pytest
+from tests.support.promises import proves
 from tests.unit.columnar.samples import QUEUE, inner_batch, message, patched, records
 
 from rmq_ordered.columnar import batches, decode_in_parts
@@ -98,6 +99,7 @@ def test_a_batch_that_fails_its_checksum_is_refused_unless_that_is_switched_off(
     assert len(list(decode_messages(unfolded(spoiled, verify_crc=False), broker_name="b"))) == 2
 
 
+@proves("expansion-bounded")
 def test_batches_that_hold_too_much_together_are_decoded_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -112,6 +114,7 @@ def test_batches_that_hold_too_much_together_are_decoded_in_parts(
     assert [part.column("offset").to_pylist() for part in parts] == [[0, 1], [2, 3]]
 
 
+@proves("expansion-bounded")
 def test_a_batch_that_holds_too_much_by_itself_is_refused_by_queue_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.errors import ClientClosed, ConnectFailed, ConnectionLost, RequestTimedOut
 from rmq_ordered.net.remoting import Remoting
@@ -121,6 +122,7 @@ def test_after_a_timeout_the_next_request_uses_a_new_connection(
     assert all(transport.is_closed for transport in network.transports)
 
 
+@proves("go-away-repeated-once")
 def test_a_server_that_is_stopping_gets_the_request_once_more_on_a_new_connection(
     network: ScriptedNetwork, remoting: Remoting
 ) -> None:

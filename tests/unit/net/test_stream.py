@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, replace
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.errors import (
     ClientClosed,
@@ -207,6 +208,7 @@ def test_a_send_that_fails_ends_the_stream(rig: Rig) -> None:
     assert rig.transport.is_closed
 
 
+@proves("peer-reads-while-read")
 def test_a_peer_that_reads_only_when_it_is_read_is_listened_to_while_sending() -> None:
     answers = 400
     body = bytes(64 * 1024)

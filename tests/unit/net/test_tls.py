@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from tests.support.promises import proves
 from tests.support.servers import slow_reader
 from tests.support.waiting import Deadline, wait_until
 
@@ -254,6 +255,7 @@ def test_a_peer_that_takes_nothing_ends_a_send_in_time(server: Server, ca_file: 
     transport.close()
 
 
+@proves("stuck-send-ends")
 def test_a_peer_that_takes_a_byte_now_and_then_ends_a_send_in_time(
     server: Server, ca_file: str
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.support.paths import GOLDEN
+from tests.support.promises import proves
 
 from rmq_ordered.ordering.selector import (
     consistent_index,
@@ -43,6 +44,7 @@ def test_the_queue_of_a_key_is_the_one_at_its_index() -> None:
     assert select_by_hash(["only"], "order-1") == "only"
 
 
+@proves("key-to-javas-queue")
 @pytest.mark.parametrize("sample", CONSISTENT, ids=lambda sample: ascii(sample["key"]))
 def test_message_groups_go_where_the_proxy_puts_them(sample: dict[str, Any]) -> None:
     found = {count: consistent_index(sample["key"], int(count)) for count in sample["index"]}

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client
 from rmq_ordered.errors import OptionError
@@ -132,6 +133,7 @@ def test_the_first_batch_of_a_query_is_committed_too(
     assert committed == {("billing", A): 5}
 
 
+@proves("listener-commits-own-group")
 @pytest.mark.parametrize(
     "latest",
     [
@@ -152,6 +154,7 @@ def test_a_query_of_another_group_or_without_leases_is_left_alone(
     assert committed == {("billing", A): 0, ("billing", B): 0}
 
 
+@proves("listener-commits-own-group")
 def test_without_epochs_only_what_goes_on_from_where_the_group_stands_is_committed(
     cluster: ClusterDouble,
     committer: OffsetCommitListener,
@@ -168,6 +171,7 @@ def test_without_epochs_only_what_goes_on_from_where_the_group_stands_is_committ
     )
 
 
+@proves("listener-commits-own-group")
 def test_a_run_whose_lease_is_over_commits_nothing_in_the_name_of_the_next(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 from tests.support.calls import ALL, Engine, NewReader, again, ends, positions, ranges, read_all
+from tests.support.promises import proves
 
 from rmq_ordered.errors import (
     ConnectFailed,
@@ -65,6 +66,7 @@ def test_expired_messages_fail_the_query(
         finished.run()
 
 
+@proves("lost-range-fails")
 def test_expired_messages_are_counted_and_the_query_goes_on(
     cluster: ClusterDouble,
     queues: tuple[MessageQueue, ...],
@@ -82,6 +84,7 @@ def test_expired_messages_are_counted_and_the_query_goes_on(
     assert "skipped count=15 queue=orders@broker-a#0 from=10 to=25" in caplog.text
 
 
+@proves("first-batch-repeated")
 @pytest.mark.parametrize("start", ["earliest", "group"])
 def test_messages_of_a_first_batch_that_expire_before_it_is_repeated_fail_the_query(
     cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader, start: str
@@ -138,6 +141,7 @@ def test_a_topic_made_anew_is_noticed_while_it_is_shorter(
         finished.run()
 
 
+@proves("recreated-topic-noticed")
 def test_a_topic_made_anew_is_noticed_although_it_is_longer(
     cluster: ClusterDouble, finished: Engine
 ) -> None:
@@ -300,6 +304,7 @@ def delete(cluster: ClusterDouble, topic: str) -> None:
         operator.broker.delete_topic(topic)
 
 
+@proves("deleted-topic-of-pattern")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_topic_of_a_pattern_that_is_deleted_fails_the_query_by_name(
     cluster: ClusterDouble, new_reader: NewReader, mode: dict[str, str]
@@ -314,6 +319,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_fails_the_query_by_name(
         reader.latestOffset(end, ALL)
 
 
+@proves("deleted-topic-of-pattern")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_topic_of_a_pattern_that_is_deleted_is_dropped_and_the_others_are_read_on(
     cluster: ClusterDouble,
@@ -374,6 +380,7 @@ def test_name_servers_may_know_a_deleted_topic_a_little_longer_than_its_brokers(
         reader.latestOffset(start, ALL)
 
 
+@proves("deleted-topic-of-pattern")
 def test_a_topic_whose_brokers_are_away_is_not_taken_for_deleted(
     cluster: ClusterDouble, new_reader: NewReader
 ) -> None:
@@ -445,6 +452,7 @@ def test_the_group_may_stand_where_messages_are_gone(
     assert initial["skipped"] == 4
 
 
+@proves("lost-range-fails")
 def test_the_range_that_was_planned_after_a_loss_is_repeated(
     cluster: ClusterDouble, queues: tuple[MessageQueue, ...], finished: Engine
 ) -> None:

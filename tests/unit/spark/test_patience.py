@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.calls import ALL, NewReader, again, ends
+from tests.support.promises import proves
 
 from rmq_ordered.errors import BrokerError, ConnectFailed, QueueLeaseLost, TransportError
 from rmq_ordered.model import MessageQueue
@@ -46,6 +47,7 @@ def restart(cluster: ClusterDouble, *, is_listed: bool) -> None:
     on_pause(cluster, come_back)
 
 
+@proves("outlives-restart-while-planning")
 @pytest.mark.parametrize("selection", [{}, PATTERN])
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_a_query_outlives_the_restart_of_a_broker_while_it_plans(
@@ -74,6 +76,7 @@ def test_a_broker_that_stays_away_ends_the_query_while_its_leases_hold(
     assert 15_000 < cluster.clock.monotonic_ms() - began_ms < 25_000
 
 
+@proves("outlives-restart-while-planning")
 def test_a_lease_that_is_lost_ends_the_wait(cluster: ClusterDouble, new_reader: NewReader) -> None:
     reader = new_reader()
     start = reader.initialOffset()

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from tests.support.calls import ALL, Engine, NewReader, again, ends, positions, ranges
+from tests.support.promises import proves
 
 from rmq_ordered.errors import (
     OptionError,
@@ -59,6 +60,7 @@ def test_a_first_batch_that_is_killed_in_any_phase_is_repeated(
     assert_exactly_once(engine, cluster)
 
 
+@proves("first-batch-repeated")
 @pytest.mark.parametrize(
     "options",
     [
@@ -109,6 +111,7 @@ def test_a_later_batch_that_is_killed_in_any_phase_is_repeated(
     assert cluster.brokers[0].committed["billing", queues[0]] == 17
 
 
+@proves("added-queues-from-beginning")
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_topic_that_grows_while_the_query_is_dead_loses_nothing(
     cluster: ClusterDouble, new_reader: NewReader, phase: str
@@ -236,6 +239,7 @@ def test_a_checkpoint_of_a_newer_version_is_refused(
     assert engine.ends[-1] == before
 
 
+@proves("killed-batch-repeated", "commit-finished-only")
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -282,6 +286,7 @@ def _readers_of(cluster: ClusterDouble, monkeypatch: pytest.MonkeyPatch) -> NewR
     )
 
 
+@proves("held-while-in-flight")
 def test_nothing_is_given_back_while_a_batch_is_planned_or_read(
     cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:
@@ -300,6 +305,7 @@ def test_nothing_is_given_back_while_a_batch_is_planned_or_read(
     assert ends(other.initialOffset(), "orders") == {"0": 0, "1": 0}
 
 
+@proves("sleeping-driver-no-harm")
 def test_a_driver_that_slept_past_its_lease_fails_and_moves_nothing_back(
     cluster: ClusterDouble, queues: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.support.calls import ALL, Engine, NewReader, again, ends, positions
+from tests.support.promises import proves
 
 from rmq_ordered.errors import BrokerError, OptionError, TopicNotFound
 from rmq_ordered.options import Selection
@@ -33,6 +34,7 @@ THEN_MS = 1_700_000_000_000
 ORDERS_FROM_THE_END = '{"orders":{"broker-a":{"0":-1,"1":-1}}}'
 
 
+@proves("new-topic-of-pattern")
 @pytest.mark.parametrize(
     "options",
     [
@@ -142,6 +144,7 @@ def test_a_topic_that_may_not_be_read_is_refused_with_the_reason(
         new_reader().initialOffset()
 
 
+@proves("planning-one-request")
 def test_planning_costs_one_request_per_broker_however_many_queues(
     cluster: ClusterDouble, new_reader: NewReader
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.calls import ALL, NewReader, again, positions, ranges, read_all
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client
 from rmq_ordered.errors import OptionError, QueueLeaseLost
@@ -68,6 +69,7 @@ def test_a_query_alone_owns_every_queue(
     assert Query(new_reader).batch() == [(n, 0, 10) for n in range(4)]
 
 
+@proves("shared-mode")
 def test_a_second_query_takes_its_share_between_two_batches_and_nothing_is_read_twice(
     cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:
@@ -119,6 +121,7 @@ def test_what_a_query_leaves_behind_is_taken_over_where_it_stopped(
     assert all(offsets == sorted(offsets) for offsets in per_queue.values())
 
 
+@proves("shared-mode")
 def test_a_gained_queue_is_recorded_with_both_ends_and_read_again_the_same(
     cluster: ClusterDouble, wide: tuple[MessageQueue, ...], new_reader: NewReader
 ) -> None:

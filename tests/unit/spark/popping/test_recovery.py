@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from tests.support.calls import Engine, NewReader
 from tests.support.popping import PoppingDouble, popping
+from tests.support.promises import proves
 
 from rmq_ordered.options import SourceOptions
 from rmq_ordered.spark.popping.stream import PoppingStreamReader
@@ -71,6 +72,7 @@ class World:
         return PoppingStreamReader(self._options, self._options.popping)
 
 
+@proves("pop-query-loses-nothing")
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from tests.support.calls import Offset, again
 from tests.support.popping import PoppingDouble
+from tests.support.promises import proves
 
 from rmq_ordered.errors import AccessDenied, OptionError, TopicNotFound, TransportError
 from rmq_ordered.model import MessageQueue
@@ -59,6 +60,7 @@ def test_a_topic_that_is_not_there_is_told_before_anything_is_popped(
         new_popper(subscribe="nothing-there").initialOffset()
 
 
+@proves("pop-ack-after-finish")
 def test_everything_is_read_once_and_acknowledged_when_the_next_batch_is_planned(
     new_popper: NewPopper, brokers: list[PoppingDouble]
 ) -> None:
@@ -95,6 +97,7 @@ def test_rows_of_a_queue_come_in_order_and_a_queue_is_one_partition(
     assert rows == sorted(rows)
 
 
+@proves("pop-batch-exact")
 def test_executors_read_exactly_what_was_popped_and_nothing_that_others_took(
     new_popper: NewPopper, brokers: list[PoppingDouble], queues: list[MessageQueue]
 ) -> None:

@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client.ledger import WriteAttempt
 from rmq_ordered.model import MessageQueue, QueueReceipt, SendStream
@@ -36,6 +37,7 @@ def test_counts_and_the_offsets_of_every_queue_are_told(caplog: pytest.LogCaptur
     ]
 
 
+@proves("sequence-column")
 def test_a_key_of_two_tasks_is_a_warning_that_tells_what_to_do(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

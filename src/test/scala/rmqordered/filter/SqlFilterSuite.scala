@@ -1,5 +1,7 @@
 package rmqordered.filter
 
+import rmqordered.Proves._
+
 /** RocketMQ's SQL92 filter: what its own parser and evaluator say of the same expressions. */
 class SqlFilterSuite extends munit.FunSuite {
   private val message = Map(
@@ -156,7 +158,9 @@ class SqlFilterSuite extends munit.FunSuite {
     expect(true)("a = 1 OR " * 1500 + "a = 5")
   }
 
-  test("however an expression is chained, whoever evaluates it needs little stack") {
+  test("however an expression is chained, whoever evaluates it needs little stack".proves(
+    "filter-costs-its-own"
+  )) {
     Seq(
       "a" + "=a" * 8000,
       "a" + "<>a" * 5000,

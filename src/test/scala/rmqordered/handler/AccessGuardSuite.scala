@@ -2,6 +2,7 @@ package rmqordered.handler
 
 import java.nio.file.Files
 
+import rmqordered.Proves._
 import rmqordered.auth.{Secret, Signature}
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{Body, ExtFields, RemotingCommand, RequestCode, ResponseCode}
@@ -156,7 +157,9 @@ class AccessGuardSuite extends BrokerSuite {
     )
   }
 
-  broker.test("a message is given back by those who may read its topic, and by nobody else") { b =>
+  broker.test("a message is given back by those who may read its topic, and by nobody else".proves(
+    "acl-give-back"
+  )) { b =>
     val client = ready(b)
     val root = as(client, "root")
     def place(topic: String): String = {

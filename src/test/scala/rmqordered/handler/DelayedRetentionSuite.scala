@@ -2,6 +2,7 @@ package rmqordered.handler
 
 import java.nio.file.Path
 
+import rmqordered.Proves._
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.RequestCode
 import rmqordered.store.StoreFixture
@@ -74,7 +75,7 @@ class DelayedRetentionSuite extends munit.FunSuite {
       }
     }
 
-  test("messages that wait are kept over a restart") {
+  test("messages that wait are kept over a restart".proves("retention")) {
     val folder = withBroker() { b =>
       val client = ready(b)
       client.send("t", 0, "late", "TIMER_DELAY_SEC\u00017200\u0002")

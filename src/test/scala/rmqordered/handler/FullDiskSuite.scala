@@ -1,5 +1,6 @@
 package rmqordered.handler
 
+import rmqordered.Proves._
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RequestCode, ResponseCode}
 import rmqordered.store.LimitedDisk
@@ -13,7 +14,9 @@ class FullDiskSuite extends munit.FunSuite {
     bodies(client.receive()).sorted
   }
 
-  test("what comes due on a full disk waits, and comes once when there is room") {
+  test(
+    "what comes due on a full disk waits, and comes once when there is room".proves("retention")
+  ) {
     val disk = new LimitedDisk
     val broker = new TestBroker(settings = Map("minFreeDiskBytes" -> "1000"), files = disk)
     val client = broker.connect()

@@ -1,5 +1,6 @@
 package rmqordered.handler
 
+import rmqordered.Proves._
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{DecodedRecord, RemotingCommand, RequestCode, StoredRecord}
 import rmqordered.schedule.Redelivery
@@ -63,7 +64,9 @@ class FullPropertiesSuite extends munit.FunSuite {
   }
 
   Seq("DELAY\u00011\u0002", "TIMER_DELAY_MS\u00011000\u0002").foreach { delay =>
-    test(s"a delayed message comes once, and what is sent after it survives a kill, $delay") {
+    test(s"a delayed message comes once, and what is sent after it survives a kill, $delay".proves(
+      "full-properties"
+    )) {
       val came = surviving("t") { (broker, client) =>
         sendFull(client, "t", delay)
         broker.clock.advance(1000)
@@ -77,7 +80,9 @@ class FullPropertiesSuite extends munit.FunSuite {
     }
   }
 
-  test("a message that is given back without room for a retry is a dead letter") {
+  test("a message that is given back without room for a retry is a dead letter".proves(
+    "full-properties"
+  )) {
     val came = surviving("%DLQ%g") { (_, client) =>
       client.heartbeat("c1", "g", "t")
       client.receive()
@@ -89,7 +94,9 @@ class FullPropertiesSuite extends munit.FunSuite {
     assertEquals(came, Seq("full"))
   }
 
-  test("a message that was popped in vain without room for its handle is a dead letter") {
+  test("a message that was popped in vain without room for its handle is a dead letter".proves(
+    "full-properties"
+  )) {
     val came = surviving("%DLQ%g") { (broker, client) =>
       sendFullRecord(client)
       val popper = new Popper(client, "t")
@@ -105,7 +112,9 @@ class FullPropertiesSuite extends munit.FunSuite {
     assertEquals(came, Seq("full"))
   }
 
-  test("a message from a retry topic without room for its handle goes out as it is") {
+  test("a message from a retry topic without room for its handle goes out as it is".proves(
+    "full-properties"
+  )) {
     surviving("t") { (_, client) =>
       client.createTopic("%RETRY%g_t", 1)
       sendFull(client, "%RETRY%g_t", "")
@@ -114,7 +123,11 @@ class FullPropertiesSuite extends munit.FunSuite {
     }
   }
 
-  test("what an orderly group gives up is a dead letter, also without the broker's properties") {
+  test(
+    "what an orderly group gives up is a dead letter, also without the broker's properties".proves(
+      "full-properties"
+    )
+  ) {
     val came = surviving("%DLQ%g") { (_, client) =>
       client.heartbeat("c1", "g", "t")
       client.receive()

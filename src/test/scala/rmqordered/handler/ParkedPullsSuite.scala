@@ -2,6 +2,7 @@ package rmqordered.handler
 
 import java.net.InetSocketAddress
 
+import rmqordered.Proves._
 import rmqordered.model.{QueueKey, TagFilter}
 import rmqordered.protocol.RemotingCommand
 import rmqordered.store.{ReadLimits, ReadRequest}
@@ -33,7 +34,9 @@ class ParkedPullsSuite extends munit.FunSuite {
     ))
   }
 
-  test("a poll that cannot be judged, or fails when it wakes, costs the others nothing") {
+  test("a poll that cannot be judged, or fails when it wakes, costs the others nothing".proves(
+    "filter-costs-its-own"
+  )) {
     park("first")(resumed :+= "first")
     park("unjudgeable")(resumed :+= "unjudgeable")
     park("broken") {

@@ -5,6 +5,7 @@ import java.nio.file.{Files, Path}
 import scala.collection.mutable
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.store.StoreFixture
 import rmqordered.util.ManualClock
 
@@ -18,11 +19,15 @@ class PopModelSuite extends munit.FunSuite {
   override def munitTimeout: scala.concurrent.duration.Duration =
     scala.concurrent.duration.Duration(10, java.util.concurrent.TimeUnit.MINUTES)
 
-  test("every message is delivered until it is acknowledged, and then never again") {
+  test("every message is delivered until it is acknowledged, and then never again".proves(
+    "pop-until-acked"
+  )) {
     (1 to 40).foreach(seed => new Plain(seed).play())
   }
 
-  test("an orderly pop never goes on before what it handed out is settled") {
+  test(
+    "an orderly pop never goes on before what it handed out is settled".proves("pop-orderly-waits")
+  ) {
     (1 to 40).foreach(seed => new Orderly(seed).play())
   }
 

@@ -1,5 +1,6 @@
 package rmqordered.lease
 
+import rmqordered.Proves._
 import rmqordered.model.MessageQueue
 import rmqordered.util.{ManualClock, MemoryFile}
 
@@ -56,7 +57,9 @@ class QueueLockManagerSuite extends munit.FunSuite {
     assert(world.isCurrent(1L))
   }
 
-  test("a lease lives its lifetime and is dead strictly after it") {
+  test(
+    "a lease lives its lifetime and is dead strictly after it".proves("crashed-owner-one-lease")
+  ) {
     val world = new World
     world.lock("a")
     world.clock.advance(Lifetime)
@@ -239,7 +242,11 @@ class QueueLockManagerSuite extends munit.FunSuite {
     assertEquals(world.file.replacements, before + 2)
   }
 
-  test("under a clock that was set forward or back no epoch is trusted, and nobody else gets in") {
+  test(
+    "under a clock that was set forward or back no epoch is trusted, and nobody else gets in".proves(
+      "leases-over-restart"
+    )
+  ) {
     Seq(3600000L, -3600000L).foreach { jump =>
       val world = new World
       world.lock("a")

@@ -3,6 +3,7 @@ package rmqordered.lease
 import scala.collection.mutable
 import scala.util.{Random, Try}
 
+import rmqordered.Proves._
 import rmqordered.model.MessageQueue
 import rmqordered.util.{ManualClock, MemoryFile}
 
@@ -226,7 +227,9 @@ class QueueLockModelSuite extends munit.FunSuite {
     told
   }
 
-  test("no two clients hold a queue and no epoch comes twice, whatever the clock shows") {
+  test("no two clients hold a queue and no epoch comes twice, whatever the clock shows".proves(
+    "leases-over-restart"
+  )) {
     val runs = (1 to 200).map(hunt)
     assert(runs.map(_.takeovers).sum > 200, "hardly anybody took over")
     assert(runs.map(_.revivals).sum > 1000, "hardly any epoch was live")

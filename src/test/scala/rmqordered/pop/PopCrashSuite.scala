@@ -5,6 +5,7 @@ import java.nio.file.Path
 import scala.collection.mutable
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.config.BrokerConfig
 import rmqordered.model.{HostAddress, Names, QueueKey, TagFilter, TopicConfig}
 import rmqordered.offset.OffsetKey
@@ -24,7 +25,9 @@ class PopCrashSuite extends munit.FunSuite {
   override def munitTimeout: scala.concurrent.duration.Duration =
     scala.concurrent.duration.Duration(10, java.util.concurrent.TimeUnit.MINUTES)
 
-  test("after any power failure every message is to be had or was acknowledged") {
+  test("after any power failure every message is to be had or was acknowledged".proves(
+    "pop-power-failure"
+  )) {
     Seq("SYNC_FLUSH", "ASYNC_FLUSH").foreach { mode =>
       val played = (1L to 60L).map(seed => new Run(seed, mode).play())
       assert(played.map(_.failures).sum > 40, "the power hardly ever failed")

@@ -6,6 +6,7 @@ import scala.collection.immutable.VectorMap
 import scala.collection.mutable
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.config.BrokerConfig
 import rmqordered.model.{Names, QueueKey, TagFilter, TopicConfig}
 import rmqordered.protocol.{MessageProperties, RecordContent, Slice}
@@ -25,7 +26,9 @@ class DeliveryCrashSuite extends munit.FunSuite {
     scala.concurrent.duration.Duration(10, java.util.concurrent.TimeUnit.MINUTES)
 
   Seq("SYNC_FLUSH", "ASYNC_FLUSH").foreach { mode =>
-    test(s"after any power failure every delayed message that is left comes, $mode") {
+    test(s"after any power failure every delayed message that is left comes, $mode".proves(
+      "delayed-message-comes"
+    )) {
       val played = (1L to 100L).map { seed =>
         try new Run(seed, mode).play()
         catch { case error: Throwable => throw new AssertionError(s"seed $seed with $mode", error) }

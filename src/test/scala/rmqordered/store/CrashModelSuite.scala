@@ -6,6 +6,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.config.BrokerConfig
 import rmqordered.model.{QueueKey, TagFilter, TopicConfig}
 import rmqordered.protocol.{RecordContent, Slice}
@@ -26,7 +27,9 @@ class CrashModelSuite extends munit.FunSuite {
     scala.concurrent.duration.Duration(60, TimeUnit.MINUTES)
 
   Seq("SYNC_FLUSH", "ASYNC_FLUSH").foreach { mode =>
-    test(s"after any power failure the store is what it promised, $mode") {
+    test(s"after any power failure the store is what it promised, $mode".proves(
+      "acked-survives-power-failure"
+    )) {
       val seeds = oneSeed.fold[Iterator[Long]]((1L to rounds.toLong).iterator)(Iterator(_))
       val coverage = new CrashRun.Coverage
       seeds.foreach { seed =>

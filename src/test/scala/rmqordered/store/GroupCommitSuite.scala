@@ -2,6 +2,7 @@ package rmqordered.store
 
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 
+import rmqordered.Proves._
 import rmqordered.config.FlushDiskType
 import rmqordered.model.QueueKey
 import rmqordered.store.StoreFixture._
@@ -69,7 +70,9 @@ class GroupCommitSuite extends munit.FunSuite {
     assert(failure.isDefined)
   }
 
-  test("a waiter that fails in whatever way costs nobody else an answer") {
+  test(
+    "a waiter that fails in whatever way costs nobody else an answer".proves("filter-costs-its-own")
+  ) {
     val log =
       new CommitLog(DiskFiles, temporaryFolder(), 70000, RecoveredLog(Vector.empty, 0, 0L, 0L))
     val commit = new GroupCommit(log, FlushDiskType.Sync, 10)

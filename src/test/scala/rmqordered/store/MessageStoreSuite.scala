@@ -2,6 +2,7 @@ package rmqordered.store
 
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 
+import rmqordered.Proves._
 import rmqordered.model.{QueueKey, TagFilter, TopicConfig}
 import rmqordered.protocol.{RecordContent, Slice}
 import rmqordered.store.StoreFixture._
@@ -198,7 +199,9 @@ class MessageStoreSuite extends munit.FunSuite {
       assertEquals(f.use(_.bodies("orders", 1)), Seq("x"))
   }
 
-  fixture.test("a topic that is deleted between the check and the append gets nothing more") { f =>
+  fixture.test("a topic that is deleted between the check and the append gets nothing more".proves(
+    "deleted-topic-never-returns"
+  )) { f =>
     f.use { opened =>
       opened.append("orders", 1, "old")
       opened.store.deleteTopic("orders")

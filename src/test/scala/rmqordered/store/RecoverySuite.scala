@@ -5,6 +5,7 @@ import java.nio.file.{Files, Path, StandardOpenOption}
 
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.config.BrokerConfig
 import rmqordered.model.QueueKey
 import rmqordered.protocol.StoredRecord
@@ -103,7 +104,11 @@ class RecoverySuite extends munit.FunSuite {
     assertEquals(survivors(fixture), Seq("before"))
   }
 
-  test("a good seal over a record that cannot be read stops the broker, and nothing is cut off") {
+  test(
+    "a good seal over a record that cannot be read stops the broker, and nothing is cut off".proves(
+      "damaged-log-stops"
+    )
+  ) {
     val (fixture, offsets) = filled()
     val bytes = ByteBuffer.wrap(Files.readAllBytes(fixture.segment(0)))
     val (start, size) = (offsets(10).toInt, sizeAt(bytes.array(), offsets(10)))

@@ -6,6 +6,7 @@ import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.config.BrokerConfig
 import rmqordered.store.StoreFixture._
 import rmqordered.util.ManualClock
@@ -13,7 +14,9 @@ import rmqordered.util.ManualClock
 /** Synchronous sends that come while the disk is busy share the next force. */
 class SharedForceSuite extends munit.FunSuite {
 
-  test("sends that wait for the disk together cost one force, not one each") {
+  test(
+    "sends that wait for the disk together cost one force, not one each".proves("sends-share-force")
+  ) {
     val disk = new SimulatedDisk(new Random(1))
     val directory = DataDirectory.open(Path.of("/simulated"), disk)
     val topics = new TopicTable(directory.table("topics"), Seq(topic))

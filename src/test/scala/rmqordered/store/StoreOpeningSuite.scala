@@ -2,6 +2,7 @@ package rmqordered.store
 
 import java.nio.file.{Files, Path}
 
+import rmqordered.Proves._
 import rmqordered.config.BrokerConfig
 import rmqordered.model.QueueKey
 import rmqordered.store.StoreFixture._
@@ -28,11 +29,13 @@ class StoreOpeningSuite extends munit.FunSuite {
     (found.flatMap { case (a, b) => Seq(a, b) }, opened.store.scannedRecords)
   }
 
-  test("after a clean stop nothing is read again") {
+  test("after a clean stop nothing is read again".proves("start-after-checkpoint")) {
     assertEquals(survivors(filled()), (sent, 0L))
   }
 
-  test("after a crash only what came after the checkpoint is read again") {
+  test("after a crash only what came after the checkpoint is read again".proves(
+    "start-after-checkpoint"
+  )) {
     val fixture = new StoreFixture(temporaryFolder())
     val (crashed, _) = fixture.crash { opened =>
       opened.store.topics.put(topic)
@@ -44,7 +47,7 @@ class StoreOpeningSuite extends munit.FunSuite {
     assertEquals(survivors(crashed), (sent, 0L))
   }
 
-  test("the work of a start does not grow with the log") {
+  test("the work of a start does not grow with the log".proves("start-after-checkpoint")) {
     val fixture = new StoreFixture(temporaryFolder())
     fixture.use(_.store.topics.put(topic))
     val read = (1 to 3).map { _ =>
@@ -58,7 +61,9 @@ class StoreOpeningSuite extends munit.FunSuite {
     assertEquals(read, Seq(7L, 7L, 7L))
   }
 
-  test("a missing queue file, a whole missing queue and a missing index are made anew") {
+  test("a missing queue file, a whole missing queue and a missing index are made anew".proves(
+    "start-after-checkpoint"
+  )) {
     Seq[StoreFixture => Unit](
       f => Files.delete(queueFolder(f, 0).resolve(MappedSegment.fileName(200L))),
       f => DiskFiles.deleteTree(queueFolder(f, 1)),
@@ -80,7 +85,9 @@ class StoreOpeningSuite extends munit.FunSuite {
     opened.store.append(envelope("orders", 0), Vector(keyed("last", "k")))(_ => ())
   }
 
-  test("a queue whose first or last unit points elsewhere is made anew") {
+  test("a queue whose first or last unit points elsewhere is made anew".proves(
+    "start-after-checkpoint"
+  )) {
     Seq(0L, 59L).foreach { unit =>
       val fixture = filled()
       val byte = unit * ConsumeQueue.UnitBytes
@@ -92,7 +99,9 @@ class StoreOpeningSuite extends munit.FunSuite {
     }
   }
 
-  test("a unit damaged in the middle of a queue serves nothing, and says what to do") {
+  test("a unit damaged in the middle of a queue serves nothing, and says what to do".proves(
+    "start-after-checkpoint"
+  )) {
     val fixture = filled()
     val file = queueFolder(fixture, 0).resolve(MappedSegment.fileName(200L))
     val bytes = Files.readAllBytes(file)
@@ -110,14 +119,18 @@ class StoreOpeningSuite extends munit.FunSuite {
     }
   }
 
-  test("another size of queue files makes the queues anew") {
+  test("another size of queue files makes the queues anew".proves("start-after-checkpoint")) {
     val fixture = filled()
     val other = new StoreFixture(fixture.folder, small + ("mappedFileSizeConsumeQueue" -> "400"))
     assertEquals(survivors(other), (sent, 120L))
     assertEquals(survivors(other), (sent, 0L))
   }
 
-  test("without a checkpoint everything is read; a log that lost its beginning is not opened") {
+  test(
+    "without a checkpoint everything is read; a log that lost its beginning is not opened".proves(
+      "start-after-checkpoint"
+    )
+  ) {
     val fixture = new StoreFixture(temporaryFolder())
     fixture.use { opened =>
       opened.store.topics.put(topic)
@@ -135,7 +148,7 @@ class StoreOpeningSuite extends munit.FunSuite {
     assert(problem.contains("checkpoint.json"), problem)
   }
 
-  test("a damaged checkpoint gives way to the one before it") {
+  test("a damaged checkpoint gives way to the one before it".proves("start-after-checkpoint")) {
     val fixture = filled()
     fixture.use(opened => opened.append("orders", 0, "more"))
     Files.write(fixture.folder.resolve("config/checkpoint.json"), "{".getBytes)
@@ -143,7 +156,9 @@ class StoreOpeningSuite extends munit.FunSuite {
     assert(found.contains("more") && read <= 1, s"$read records read")
   }
 
-  test("a topic deleted after the checkpoint stays deleted, and one made again starts at 0") {
+  test("a topic deleted after the checkpoint stays deleted, and one made again starts at 0".proves(
+    "start-after-checkpoint"
+  )) {
     val fixture = filled()
     val (crashed, _) = fixture.crash { opened =>
       opened.store.deleteTopic("orders")
@@ -154,7 +169,9 @@ class StoreOpeningSuite extends munit.FunSuite {
     assertEquals(survivors(crashed)._2, 0L)
   }
 
-  test("a follower sees every living record that its file does not know, and no other") {
+  test("a follower sees every living record that its file does not know, and no other".proves(
+    "start-after-checkpoint"
+  )) {
     val fixture = new StoreFixture(temporaryFolder())
     val follower = new RememberingFollower
     val first = fixture.open(followers = Seq(follower))
@@ -177,7 +194,7 @@ class StoreOpeningSuite extends munit.FunSuite {
     }
   }
 
-  test("files behind an unfinished append are removed") {
+  test("files behind an unfinished append are removed".proves("start-after-checkpoint")) {
     val fixture = new StoreFixture(temporaryFolder())
     val (crashed, offsets) = fixture.crash { opened =>
       opened.store.topics.put(topic)
@@ -194,7 +211,9 @@ class StoreOpeningSuite extends munit.FunSuite {
     assertEquals(MappedSegment.list(DiskFiles, crashed.folder.resolve("commitlog")), Vector(0L))
   }
 
-  test("a disk that fails in the middle of a checkpoint leaves the last one") {
+  test("a disk that fails in the middle of a checkpoint leaves the last one".proves(
+    "start-after-checkpoint"
+  )) {
     val config = BrokerConfig.of(small)
     val disk = new SimulatedDisk(new scala.util.Random(1))
     def open() = {

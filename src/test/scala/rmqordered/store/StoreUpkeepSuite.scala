@@ -3,6 +3,7 @@ package rmqordered.store
 import java.io.IOException
 import java.nio.file.Path
 
+import rmqordered.Proves._
 import rmqordered.model.{QueueKey, TagFilter}
 import rmqordered.store.StoreFixture._
 
@@ -27,7 +28,7 @@ class StoreUpkeepSuite extends munit.FunSuite {
   private def logFiles(fixture: StoreFixture): Vector[Long] =
     MappedSegment.list(DiskFiles, fixture.folder.resolve("commitlog"))
 
-  test("files whose messages are all too old go, the one being written never") {
+  test("files whose messages are all too old go, the one being written never".proves("retention")) {
     val fixture = filled("fileReservedTime" -> "2")
     fixture.use { opened =>
       append(opened, 0, 50)
@@ -44,7 +45,7 @@ class StoreUpkeepSuite extends munit.FunSuite {
     }
   }
 
-  test("the queue's minimum follows, and a pull below it is told so") {
+  test("the queue's minimum follows, and a pull below it is told so".proves("retention")) {
     val fixture = filled("fileReservedTime" -> "1")
     fixture.use { opened =>
       append(opened, 0, 50)
@@ -71,7 +72,9 @@ class StoreUpkeepSuite extends munit.FunSuite {
     }
   }
 
-  test("a queue that lost all its messages goes on where it was, after any kind of start") {
+  test("a queue that lost all its messages goes on where it was, after any kind of start".proves(
+    "retention"
+  )) {
     val fixture = filled("fileReservedTime" -> "1")
     fixture.use { opened =>
       opened.append("orders", 3, "a", "b", "c")
@@ -95,7 +98,7 @@ class StoreUpkeepSuite extends munit.FunSuite {
     fixture.use(opened => assertEquals(opened.store.minOffset(QueueKey("orders", 3)), 3L))
   }
 
-  test("more than the allowed size goes, oldest first, however young") {
+  test("more than the allowed size goes, oldest first, however young".proves("retention")) {
     val fixture = filled("maxCommitLogBytes" -> "200000")
     fixture.use { opened =>
       append(opened, 0, 110)
@@ -105,7 +108,9 @@ class StoreUpkeepSuite extends munit.FunSuite {
     }
   }
 
-  test("an answer that is still being sent is not disturbed when its file is deleted") {
+  test("an answer that is still being sent is not disturbed when its file is deleted".proves(
+    "retention"
+  )) {
     val fixture = filled("maxCommitLogBytes" -> "70000")
     fixture.use { opened =>
       append(opened, 0, 60)
@@ -115,7 +120,7 @@ class StoreUpkeepSuite extends munit.FunSuite {
     }
   }
 
-  test("index and queue files go with the messages they point at") {
+  test("index and queue files go with the messages they point at".proves("retention")) {
     val fixture = filled("maxCommitLogBytes" -> "70000")
     fixture.use { opened =>
       append(opened, 0, 110)
@@ -126,7 +131,9 @@ class StoreUpkeepSuite extends munit.FunSuite {
     }
   }
 
-  test("readers that run while retention works see messages or are told that they moved") {
+  test("readers that run while retention works see messages or are told that they moved".proves(
+    "retention"
+  )) {
     val fixture = filled("maxCommitLogBytes" -> "70000")
     fixture.use { opened =>
       @volatile var isDone = false
@@ -153,7 +160,11 @@ class StoreUpkeepSuite extends munit.FunSuite {
     }
   }
 
-  test("with little space left sends are refused, reads go on, and sends too when space is back") {
+  test(
+    "with little space left sends are refused, reads go on, and sends too when space is back".proves(
+      "retention"
+    )
+  ) {
     val fixture = filled("minFreeDiskBytes" -> "1000")
     val disk = new LimitedDisk
     val opened = fixture.open(files = disk)
@@ -172,7 +183,11 @@ class StoreUpkeepSuite extends munit.FunSuite {
     opened.close()
   }
 
-  test("an allocation that fails refuses that send whole; nothing is lost and nothing doubled") {
+  test(
+    "an allocation that fails refuses that send whole; nothing is lost and nothing doubled".proves(
+      "retention"
+    )
+  ) {
     val fixture = filled()
     val disk = new LimitedDisk
     val opened = fixture.open(files = disk)
@@ -190,7 +205,7 @@ class StoreUpkeepSuite extends munit.FunSuite {
     assertEquals(fixture.use(_.bodies("orders", 0)).map(_.takeWhile(_ != ' ')), expected)
   }
 
-  test("retention frees space even when a full disk takes no new checkpoint") {
+  test("retention frees space even when a full disk takes no new checkpoint".proves("retention")) {
     val fixture = filled("maxCommitLogBytes" -> "70000")
     val disk = new LimitedDisk
     val opened = fixture.open(files = disk)
@@ -206,7 +221,11 @@ class StoreUpkeepSuite extends munit.FunSuite {
     assertEquals(fixture.use(_.store.maxOffset(key)), 63L)
   }
 
-  test("after a failed flush of the log nothing is acknowledged and no checkpoint is written") {
+  test(
+    "after a failed flush of the log nothing is acknowledged and no checkpoint is written".proves(
+      "retention"
+    )
+  ) {
     val fixture = filled()
     val disk = new LimitedDisk
     val opened = fixture.open(files = disk)
