@@ -6,10 +6,14 @@ CACHE := .cache
 JAR := python/rmq_ordered/jars/rmq-ordered-broker.jar
 SCALA_SOURCES := $(shell find src/main conf project build.sbt -type f -not -path '*/target/*' 2>/dev/null)
 SBT := scripts/sbt
-# Most tests wait for brokers rather than compute; every worker has brokers of its own.
+# Processes that run Python's tests, each with brokers of its own; Scala's run beside them.
 WORKERS ?= 2
 
-.PHONY: help setup demo test check bench jar docs clean
+# For pytest; paths and -k select Scala's tests too: make test ARGS="-k lease"
+ARGS ?=
+RUN_TESTS := WORKERS=$(WORKERS) $(BIN)/python -m tests.runner
+
+.PHONY: help setup demo quick test proof verify check bench jar docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -18,7 +22,7 @@ help: ## Show this list
 setup: $(VENV)/.ready $(JAR) ## Virtual environment and broker jar
 
 $(VENV)/.ready: pyproject.toml scripts/prerequisites
-	@scripts/prerequisites $(PYTHON)
+	@scripts/prerequisites python $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Python packages (PySpark is large, a few minutes on a slow line) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
@@ -28,7 +32,7 @@ $(VENV)/.ready: pyproject.toml scripts/prerequisites
 jar: $(JAR) ## Build the broker and put its jar into the Python package
 
 $(JAR): $(SCALA_SOURCES) scripts/sbt
-	@scripts/prerequisites $(PYTHON)
+	@scripts/prerequisites broker
 	@echo "Building the broker ..."
 	@$(SBT) package
 	@mkdir -p $(dir $(JAR))
@@ -37,9 +41,18 @@ $(JAR): $(SCALA_SOURCES) scripts/sbt
 demo: setup ## An ordered pipeline on the embedded broker, killed and restarted, then audited
 	@$(BIN)/python examples/ordered_pipeline_demo.py
 
-test: setup ## All tests: Scala, then Python on both brokers
-	@$(SBT) test
-	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=25
+# These need no Java to begin: what cannot run without it is named at the end.
+quick: $(VENV)/.ready ## Tests that need no server, in under a minute
+	@$(RUN_TESTS) quick $(ARGS)
+
+test: $(VENV)/.ready ## A proof of every promise: Scala, Python, both brokers, Java clients, Spark
+	@$(RUN_TESTS) test $(ARGS)
+
+proof: $(VENV)/.ready ## The long tests: kills, waits by design, clusters, planted bugs
+	@$(RUN_TESTS) proof $(ARGS)
+
+verify: $(VENV)/.ready ## Have the last `make test` and `make proof` proved every promise?
+	@$(BIN)/python -m tests.runner verify
 
 check: setup ## Format, lint, types, layers
 	@$(BIN)/ruff format --check .

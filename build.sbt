@@ -58,6 +58,10 @@ lazy val broker = (project in file("."))
     Test / fork := true,
     // As the launcher opens it to the broker.
     Test / javaOptions += "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    // Whoever runs the tests removes what they leave in its folder.
+    Test / javaOptions ++= sys.env.get("TMPDIR").map("-Djava.io.tmpdir=" + _).toSeq,
+    // Tests are reported as they end, not when their suite does.
+    Test / logBuffered := false,
     // Tests read conf/ and tests/golden/ relative to the project's folder.
     Test / baseDirectory := baseDirectory.value,
     Test / parallelExecution := false

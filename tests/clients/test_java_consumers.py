@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import pytest
 from tests.clients.order import (
     assert_first_deliveries_follow_send_order,
     assert_one_owner_at_a_time,
@@ -21,6 +22,7 @@ CONSUME_TIMEOUT_S = 60.0
 ALWAYS = 1_000
 
 
+@pytest.mark.both_brokers
 @proves("java-clients-work")
 def test_an_orderly_consumer_handles_every_key_in_order_and_commits(
     broker: Broker, anyclients: JavaClients

@@ -1,5 +1,6 @@
 """Apache's Java producers: what they send arrives where they were told, in order, complete."""
 
+import pytest
 from tests.clients.order import assert_first_deliveries_follow_send_order, keyed_messages
 from tests.support import frames
 from tests.support.brokers import Broker
@@ -11,6 +12,7 @@ CONSUME_TIMEOUT_S = 60.0
 PRECISION_MS = 1000
 
 
+@pytest.mark.both_brokers
 @proves("java-clients-work")
 def test_a_selector_send_lands_in_the_queue_that_the_selector_chose(
     broker: Broker, anyclients: JavaClients

@@ -108,7 +108,12 @@ def test_every_member_of_a_broadcast_group_gets_everything_and_keeps_its_own_off
         assert committed is None
 
 
-@pytest.mark.parametrize("refused", [0, 1], ids=["all handled", "one refused once"])
+@pytest.mark.parametrize(
+    "refused",
+    # It comes again after half a minute.
+    [0, pytest.param(1, marks=pytest.mark.proof)],
+    ids=["all handled", "one refused once"],
+)
 def test_a_consumer_that_the_broker_switched_to_pop_handles_everything(
     broker: Broker, javaclients: JavaClients, refused: int
 ) -> None:

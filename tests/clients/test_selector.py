@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.java_clients import JavaClients, SelectorOracle
 
 from rmq_ordered.columnar.routing import hash_indexes
@@ -22,7 +23,7 @@ def oracle(javaclients: JavaClients) -> Iterator[SelectorOracle]:
 
 
 @settings(
-    max_examples=400,
+    max_examples=examples(400),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -39,7 +40,7 @@ def test_our_hash_and_javas_selector_agree_on_any_key(
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -27,6 +27,7 @@ input()
 """
 
 
+@pytest.mark.proof
 def test_a_killed_rocketmq_broker_keeps_its_messages_over_a_restart(
     javaclients: JavaClients,
 ) -> None:

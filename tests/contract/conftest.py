@@ -11,6 +11,8 @@ from tests.support.secured import Secured, secured_broker
 
 from rmq_ordered.client import Client
 
+# Its start alone takes as long as all of its tests on the embedded broker.
+SECURED_ROCKETMQ = pytest.param("rocketmq", marks=pytest.mark.proof)
 PAIR = ("broker-a", "broker-b")
 
 
@@ -27,7 +29,9 @@ def pair() -> Iterator[RocketMq]:
     yield from running(RocketMq(brokers=PAIR, broker_java_options=SMALL_HEAP))
 
 
-@pytest.fixture(scope="module", params=["embedded", "rocketmq"])
+@pytest.fixture(
+    scope="module", params=["embedded", pytest.param("rocketmq", marks=pytest.mark.proof)]
+)
 def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:

@@ -63,6 +63,7 @@ def read(
     return [row["offset"] for row in rows], [batch.num_rows for batch in batches]
 
 
+@pytest.mark.proof
 def test_a_stock_broker_gives_eight_messages_from_its_disk(
     cold_broker: Broker, client: Client, queue: MessageQueue
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_stock_broker_gives_eight_messages_from_its_disk(
     assert pulled.next_offset == (32 if cold_broker.kind == "embedded" else 8)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("start", "end"), [(0, COUNT), (3, 1_717)])
 def test_a_cold_range_comes_whole_and_in_batches_worth_their_handling(
     client: Client, queue: MessageQueue, start: int, end: int
@@ -80,6 +82,7 @@ def test_a_cold_range_comes_whole_and_in_batches_worth_their_handling(
     assert all(size >= 1_000 for size in sizes[:-1])
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "filters",
     [{"expression": "seventh"}, {"expression": "TAGS = 'seventh'", "expression_type": "SQL92"}],

@@ -27,6 +27,8 @@ from rmq_ordered.options import SourceOptions
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.spark.ownership import SourceRun
 
+pytestmark = pytest.mark.proof
+
 PUT_KV_CONFIG = 100
 DEADLINE_S = 30.0
 

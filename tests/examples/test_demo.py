@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.spark_home import spark_environment
 
+pytestmark = pytest.mark.proof
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

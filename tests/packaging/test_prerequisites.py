@@ -15,9 +15,9 @@ def fake(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def run(path: Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+def run(path: Path, *what: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["/bin/sh", str(SCRIPT), python],
+        ["/bin/sh", str(SCRIPT), *what],
         env={"PATH": str(path)},
         capture_output=True,
         text=True,
@@ -39,8 +39,14 @@ def tools(tmp_path: Path) -> Path:
 
 
 def test_nothing_is_said_when_nothing_is_missing(tools: Path) -> None:
-    finished = run(tools)
-    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
+    for what in (["python", sys.executable], ["broker"]):
+        finished = run(tools, *what)
+        assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
+
+
+def test_python_can_be_set_up_without_java(tools: Path) -> None:
+    (tools / "java").unlink()
+    assert run(tools, "python", sys.executable).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -56,13 +62,13 @@ def test_nothing_is_said_when_nothing_is_missing(tools: Path) -> None:
 )
 def test_what_is_missing_is_named_in_one_sentence(tools: Path, break_it, sentence: str) -> None:
     break_it(tools)
-    finished = run(tools)
+    finished = run(tools, "broker")
     assert finished.returncode == 1
     assert sentence in finished.stderr
     assert len(finished.stderr.splitlines()) == 1
 
 
 def test_a_missing_or_old_python_is_named(tools: Path) -> None:
-    assert "'python-nowhere' was not found" in run(tools, "python-nowhere").stderr
+    assert "'python-nowhere' was not found" in run(tools, "python", "python-nowhere").stderr
     fake(tools, "python-old", 'case "$1" in -c) exit 1;; *) echo Python 3.9.2;; esac')
-    assert "Python 3.9.2 is too old" in run(tools, "python-old").stderr
+    assert "Python 3.9.2 is too old" in run(tools, "python", "python-old").stderr

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.property.faults import FAULTS, arm
+from tests.support.examples import examples
 
 from rmq_ordered.client import (
     OrderedProducer,
@@ -25,7 +26,9 @@ from rmq_ordered.testing import ClusterDouble
 
 # The patched limits are the same for every example.
 STATEFUL = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 
 

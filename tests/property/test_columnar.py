@@ -16,6 +16,7 @@ from tests.property.messages import (
     spoiled_bodies,
     topics,
 )
+from tests.support.examples import examples
 from tests.support.promises import proves
 
 from rmq_ordered.columnar import MESSAGE_COLUMNS, DecodeOptions, decode_pull_body
@@ -109,7 +110,7 @@ def test_a_tag_filter_keeps_the_rows_that_have_one_of_the_tags(
     assert columnar(body, DecodeOptions(tag_filter=tags, verify_origin=False)) == kept
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.binary(max_size=400) | spoiled_bodies() | relabelled_bodies(), options)
 def test_garbage_is_refused_by_both_or_read_alike(body: bytes, asked: DecodeOptions) -> None:
     expected = attempt(by_reference, body, asked)
@@ -126,7 +127,7 @@ def test_garbage_is_refused_by_both_or_read_alike(body: bytes, asked: DecodeOpti
                 assert found == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(pull_bodies() | spoiled_bodies() | relabelled_bodies(), st.booleans())
 def test_collected_errors_are_those_of_the_rows_that_would_be_refused(
     body: bytes, verify_crc: bool

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.support.examples import examples
 from tests.support.promises import proves
 
 from rmq_ordered.model import LockAnswer, MessageQueue
@@ -150,7 +151,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
 @proves("trust-ends-before-lease")
 def test_at_most_one_client_believes_that_it_owns_the_queue() -> None:
-    search = settings(max_examples=400, stateful_step_count=50)
+    search = settings(max_examples=examples(400), stateful_step_count=50)
     run_state_machine_as_test(LeaseMachine, settings=search)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
+from tests.support.promises import proves
 
 from rmq_ordered.client import SendSettings
 from rmq_ordered.client.ledger import SinkLedger, WriteAttempt
@@ -102,7 +104,8 @@ def landed(cluster: ClusterDouble) -> Iterator[str]:
         yield from (message.body.decode() for message in queue.messages)
 
 
-@settings(max_examples=60)
+@proves("pipeline-survives-kills")
+@settings(max_examples=examples(60))
 @given(crashes=st.lists(CRASHES, max_size=5), recognises=st.booleans())
 def test_every_row_lands_once_and_in_order_whatever_crashes(
     crashes: list[Crash], recognises: bool

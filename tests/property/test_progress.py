@@ -9,6 +9,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.support.examples import examples
 from tests.support.promises import proves
 
 from rmq_ordered.model import MessageQueue
@@ -82,5 +83,5 @@ class ProgressMachine(RuleBasedStateMachine):
 
 @proves("one-batch-per-queue")
 def test_a_queue_goes_through_a_consumer_in_order() -> None:
-    search = settings(max_examples=300, stateful_step_count=40)
+    search = settings(max_examples=examples(300), stateful_step_count=40)
     run_state_machine_as_test(ProgressMachine, settings=search)

@@ -11,6 +11,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.support.examples import examples
 
 from rmq_ordered.errors import BrokerBusy, BrokerError, ConnectionLost, LocalProtocolError
 from rmq_ordered.ordering.sequencer import QueueSequencer
@@ -90,5 +91,5 @@ class SequencerMachine(RuleBasedStateMachine):
 
 
 def test_what_landed_is_always_a_prefix_in_order() -> None:
-    search = settings(max_examples=150, stateful_step_count=40)
+    search = settings(max_examples=examples(150), stateful_step_count=40)
     run_state_machine_as_test(SequencerMachine, settings=search)

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.support.examples import examples
 from tests.support.promises import proves
 
 from rmq_ordered.client import LeaseKeeper
@@ -147,5 +148,5 @@ class TakeOverMachine(RuleBasedStateMachine):
 
 @proves("instance-take-over")
 def test_at_most_one_run_of_an_instance_believes_that_it_owns_a_queue() -> None:
-    search = settings(max_examples=150, stateful_step_count=30, deadline=None)
+    search = settings(max_examples=examples(150), stateful_step_count=30, deadline=None)
     run_state_machine_as_test(TakeOverMachine, settings=search)

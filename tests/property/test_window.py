@@ -12,6 +12,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.support.examples import examples
 from tests.support.promises import proves
 
 from rmq_ordered.ordering.window import PullWindow
@@ -86,5 +87,5 @@ class PullWindowMachine(RuleBasedStateMachine):
 
 @proves("pulls-in-order")
 def test_every_offset_is_delivered_once_and_in_order() -> None:
-    search = settings(max_examples=200, stateful_step_count=40)
+    search = settings(max_examples=examples(200), stateful_step_count=40)
     run_state_machine_as_test(PullWindowMachine, settings=search)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.property.faults import SEND_FAULTS, SENDS, LateAppend, arm
+from tests.support.examples import examples
 from tests.support.promises import proves
 
 from rmq_ordered.client import OnDivergence, OrderedProducer, OrderedWriter, SendSettings
@@ -23,7 +24,7 @@ from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.testing import ClusterDouble, ScriptedTransport
 from rmq_ordered.testing.faults import Serve
 
-SEARCH = settings(max_examples=60, deadline=None)
+SEARCH = settings(max_examples=examples(60), deadline=None)
 EMBEDDED = frozenset({FEATURE_IDEMPOTENT_SEND, FEATURE_STAMPED_REQUEST})
 FEATURES = st.sampled_from([frozenset(), EMBEDDED])
 FAULT_LISTS = st.lists(SEND_FAULTS, max_size=10)

@@ -39,6 +39,7 @@ def files(checkpoint: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
 
 
+@pytest.mark.proof
 @proves("added-queues-from-beginning")
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 def test_a_running_query_reads_queues_that_are_added_from_their_beginning(

@@ -20,6 +20,8 @@ from tests.support.standalone import Standalone, standalone
 from rmq_ordered.client import Client
 from rmq_ordered.embedded import EmbeddedBroker
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture
 def client(embedded_broker: EmbeddedBroker) -> Iterator[Client]:

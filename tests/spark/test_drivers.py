@@ -69,6 +69,7 @@ def assert_one_owner_at_a_time(events: tuple[OwnershipEvent, ...]) -> None:
                 assert after.epoch > before.epoch
 
 
+@pytest.mark.proof
 @proves("sleeping-driver-no-harm")
 def test_a_killed_driver_is_replaced_at_once_and_a_sleeping_one_does_no_harm(
     client: Client, topic: str, options: dict[str, str], tmp_path: Path
@@ -132,6 +133,7 @@ def test_a_driver_that_is_asked_to_end_gives_its_queues_back(
     assert time.monotonic() - asked < 60
 
 
+@pytest.mark.proof
 @proves("held-while-in-flight")
 def test_a_batch_lasts_longer_than_a_lease_and_the_source_process_keeps_the_queues(
     spark: SparkSession, client: Client, topic: str, options: dict[str, str], tmp_path: Path

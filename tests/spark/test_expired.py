@@ -32,6 +32,8 @@ from rmq_ordered.client import Client, OrderedProducer
 from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.model import MessageQueue
 
+pytestmark = pytest.mark.proof
+
 SMALL_FILES = {
     "maxMessageSize": str(128 << 10),
     "mappedFileSizeCommitLog": str(192 << 10),

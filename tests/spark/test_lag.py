@@ -53,6 +53,7 @@ def test_unread_messages_are_in_the_progress_and_in_the_log(
     assert sum(ends.values()) == 30
 
 
+@pytest.mark.proof
 def test_mqadmin_sees_the_progress_of_a_query(
     broker: Broker,
     client: Client,

@@ -28,6 +28,7 @@ def topic(broker: Broker) -> str:
     return broker.create_topic("owned", 2)
 
 
+@pytest.mark.both_brokers
 @proves("one-owner")
 def test_the_second_query_of_a_group_waits_then_fails_naming_what_is_held(
     broker: Broker, client: Client, topic: str, source: Source, tmp_path: Path
@@ -78,6 +79,7 @@ def test_the_second_query_takes_over_when_the_first_one_stops(
     assert_in_order(collected.rows + fresh, before + after + last)
 
 
+@pytest.mark.both_brokers
 @proves("lost-lease-fails-query")
 def test_a_query_whose_queue_is_taken_away_fails_and_commits_nothing_more(
     broker: Broker, client: Client, topic: str, group: str, source: Source, tmp_path: Path

@@ -42,6 +42,7 @@ def orders(fresh_embedded: EmbeddedBroker) -> str:
     return fresh_embedded.name_server
 
 
+@pytest.mark.proof
 def test_the_read_and_write_examples_run(spark: SparkSession, orders: str, tmp_path: Path) -> None:
     blocks = code_blocks()
     reading = run(

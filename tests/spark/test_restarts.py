@@ -30,6 +30,7 @@ def topic(broker: Broker) -> str:
     return broker.create_topic("restarted", 3)
 
 
+@pytest.mark.both_brokers
 @proves("killed-batch-repeated")
 def test_a_query_goes_on_after_a_stop_a_crash_and_a_change(
     client: Client, topic: str, source: Source, tmp_path: Path

@@ -171,6 +171,7 @@ def _get(url: str) -> str:
         return str(answer.read(), "utf-8")
 
 
+@pytest.mark.proof
 @proves("secrets-stay-hidden")
 @pytest.mark.parametrize("secured", ["embedded"], indirect=True)
 @pytest.mark.parametrize("kept", ["file", "env"])

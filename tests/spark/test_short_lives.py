@@ -16,6 +16,8 @@ from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client
 
+pytestmark = pytest.mark.proof
+
 # RocketMQ's own is a minute. Shorter than the time between two renewals is no harm while nobody
 # else asks, and harder on the sleeper than it will ever be: it trusts its lock for 30 s.
 LOCK_MS = 5_000

@@ -18,6 +18,7 @@ def sent(client: Client, topic: str) -> int:
     return sum(span.maximum for span in client.broker.topic_stats(topic).values())
 
 
+@pytest.mark.both_brokers
 @proves("rows-reach-queue-in-order")
 def test_a_pipeline_keeps_the_order_per_key(
     spark: SparkSession, broker: Broker, client: Client, tmp_path: Path
@@ -42,6 +43,7 @@ def test_a_pipeline_keeps_the_order_per_key(
     assert_in_order(source.batch(subscribe=output).collect(), total)
 
 
+@pytest.mark.both_brokers
 @proves("key-to-javas-queue")
 def test_the_sink_and_a_java_producer_put_the_same_keys_into_the_same_queues(
     spark: SparkSession, broker: Broker, client: Client, javaclients: JavaClients

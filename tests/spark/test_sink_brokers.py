@@ -113,6 +113,7 @@ def await_numbers(client: Client, topic: str, end: int) -> None:
     assert found() == {f"key-{key}": list(range(end)) for key in range(KEYS)}
 
 
+@pytest.mark.proof
 @proves("keys-over-brokers")
 def test_a_topic_of_two_brokers_gets_each_key_in_order_where_java_puts_it(
     spark: SparkSession, pair: RocketMq, pair_client: Client, topic: str
@@ -125,6 +126,7 @@ def test_a_topic_of_two_brokers_gets_each_key_in_order_where_java_puts_it(
         assert {select_by_hash(queues, key) for key in numbers} == {queue}
 
 
+@pytest.mark.proof
 @proves("refusing-broker-fails-batch")
 def test_a_broker_that_stores_nothing_fails_the_batch_and_a_retry_adds_its_part_only(
     spark: SparkSession, pair: RocketMq, pair_client: Client, topic: str
@@ -147,6 +149,7 @@ def test_a_broker_that_stores_nothing_fails_the_batch_and_a_retry_adds_its_part_
         await_numbers(pair_client, topic, EACH)
 
 
+@pytest.mark.proof
 @proves("refusing-broker-fails-batch")
 def test_a_broker_that_became_read_only_fails_the_batch_and_no_key_moves(
     spark: SparkSession, pair: RocketMq, pair_client: Client, topic: str
@@ -165,6 +168,7 @@ def test_a_broker_that_became_read_only_fails_the_batch_and_no_key_moves(
     await_numbers(pair_client, topic, 2 * EACH)
 
 
+@pytest.mark.proof
 @proves("refusing-broker-fails-batch")
 def test_a_full_disk_fails_the_batch_and_a_retry_adds_only_what_is_missing(
     spark: SparkSession, tmp_path: Path
@@ -285,6 +289,7 @@ def test_keys_move_when_queues_are_gone_only_if_that_was_asked_for(
         wait_until(lambda: moved() == expected, "all rows are in the queues that are left", 20)
 
 
+@pytest.mark.proof
 def test_compressed_bodies_come_back_whole_and_take_less_room(
     spark: SparkSession, broker: Broker
 ) -> None:

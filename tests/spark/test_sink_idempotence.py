@@ -77,6 +77,7 @@ def pipeline(spark: SparkSession, broker: Broker, client: Client, tmp_path: Path
     return Pipeline(spark, broker, client, tmp_path)
 
 
+@pytest.mark.both_brokers
 @proves("repeated-batch-adds-missing-only")
 def test_a_batch_that_spark_repeats_after_a_crash_adds_nothing(pipeline: Pipeline) -> None:
     finish(pipeline.start())

@@ -33,6 +33,8 @@ from rmq_ordered.embedded import EmbeddedBroker
 from rmq_ordered.errors import RmqOrderedError
 from rmq_ordered.model import QueueRange
 
+pytestmark = pytest.mark.proof
+
 ROUNDS = int(os.environ.get("RMQ_ORDERED_KILL_ROUNDS", "1"))
 SEED = int(os.environ.get("RMQ_ORDERED_KILL_SEED", "7"))
 KEYS, SEQUENCES, QUEUES = 30, 30, 3

@@ -55,6 +55,7 @@ def test_a_batch_read_gives_every_message_in_queue_order(
     assert with_properties.properties["__SHARDINGKEY"] == with_properties.key
 
 
+@pytest.mark.both_brokers
 @proves("rows-in-offset-order", "commit-finished-only")
 def test_a_stream_reads_everything_once_in_limited_batches_and_commits_for_the_group(
     client: Client, topic: str, group: str, source: Source, tmp_path: Path
@@ -67,6 +68,7 @@ def test_a_stream_reads_everything_once_in_limited_batches_and_commits_for_the_g
     wait_until(lambda: owners(client, group, topic) == {True}, "the queues are free", 20)
 
 
+@pytest.mark.both_brokers
 @proves("next-batch-continues")
 def test_a_restarted_stream_goes_on_where_it_stopped(
     client: Client, topic: str, source: Source, tmp_path: Path

@@ -131,6 +131,7 @@ def test_the_rows_of_a_stopped_query_come_to_another_from_the_retry_topic_as_of_
     expect_settled(client, topic, group, [row["value"] for row in lost])
 
 
+@pytest.mark.proof
 @proves("pop-killed-query")
 def test_a_batch_may_last_longer_than_its_time_and_nobody_else_gets_it(
     client: Client, topic: str, group: str, new_popper: NewPopper

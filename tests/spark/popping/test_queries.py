@@ -110,6 +110,7 @@ def test_a_failed_batch_is_repeated_to_the_letter_and_its_messages_come_once_mor
     assert {row.topic for row in later} == {topic}
 
 
+@pytest.mark.both_brokers
 @proves("pop-queries-share")
 def test_two_queries_of_a_group_share_everything(
     client: Client, topic: str, popped: Source, tmp_path: Path
@@ -143,6 +144,7 @@ def test_two_queries_of_a_group_share_everything(
     assert sorted(values(rows())) == all_values(4, sent)
 
 
+@pytest.mark.proof
 @proves("pop-killed-query")
 def test_what_a_killed_query_had_popped_comes_to_the_other_after_the_invisible_time(
     client: Client,

@@ -1,6 +1,7 @@
 """Ordered sends against a broker that refuses, falls silent and hangs up: order always survives."""
 
 import pytest
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered.client import Client, OnLayoutChange, OrderedProducer, SendSettings
@@ -73,6 +74,24 @@ def test_a_message_lands_where_java_would_put_its_key(
     assert len(found.pop("UNIQ_KEY")) == 32
     expected = {"KEYS": "k1", "TAGS": "new", "WAIT": "true", "__SHARDINGKEY": "order-1"}
     assert found == expected
+
+
+@proves("keys-over-brokers")
+def test_a_topic_of_two_brokers_gets_each_key_in_order_where_java_would_put_it() -> None:
+    cluster = ClusterDouble(brokers=2)
+    for broker in cluster.brokers:
+        broker.add_topic("orders", 2)
+    with cluster.client() as client:
+        sender = OrderedProducer(client, "orders")
+        assert [(queue.broker_name, queue.queue_id) for queue in sender.queues] == [
+            ("broker-a", 0), ("broker-a", 1), ("broker-b", 0), ("broker-b", 1),
+        ]  # fmt: skip
+        # What Java's hash of each key chooses among four queues.
+        places = {"a": 97 % 4, "b": 98 % 4, "c": 99 % 4, "d": 100 % 4}
+        for number in range(3):
+            for key, place in places.items():
+                sent = sender.send(key, b"%d" % number)
+                assert (sent.queue, sent.first_offset) == (sender.queues[place], number)
 
 
 def test_a_topic_that_does_not_exist_is_refused_before_anything_is_sent(client: Client) -> None:

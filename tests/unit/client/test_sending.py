@@ -153,6 +153,20 @@ def test_a_broker_that_is_only_out_of_reach_is_not_a_changed_layout(
         sender.send_all({MessageQueue("orders", "broker-b", 1): [message()]})
 
 
+@proves("broker-death-is-local")
+def test_when_a_broker_is_gone_the_queues_of_the_other_go_on_and_its_own_are_named(
+    cluster: ClusterDouble, sender: OrderedProducer
+) -> None:
+    cluster.network.take_down(cluster.brokers[1].address)
+    here, there = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-b", 0)
+    sender.send_all({here: [message()]})
+    with pytest.raises(ConnectFailed, match=cluster.brokers[1].address):
+        sender.send_all({there: [message()]})
+    sender.send_all({here: [message()]})
+    assert sum(len(data.messages) for data in cluster.brokers[0].queues.values()) == 2
+    assert not any(data.messages for data in cluster.brokers[1].queues.values())
+
+
 def test_a_topic_that_shrank_is_a_changed_layout(
     cluster: ClusterDouble, client: Client, sender: OrderedProducer
 ) -> None:

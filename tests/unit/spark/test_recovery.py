@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from tests.support.calls import ALL, Engine, NewReader, again, ends, positions, ranges
+from tests.support.examples import examples
 from tests.support.promises import proves
 
 from rmq_ordered.errors import (
@@ -240,8 +241,11 @@ def test_a_checkpoint_of_a_newer_version_is_refused(
 
 
 @proves("killed-batch-repeated", "commit-finished-only")
+@pytest.mark.generated
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.lists(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.calls import ALL, NewReader, again, positions, ranges, read_all
+from tests.support.examples import examples
 from tests.support.promises import proves
 
 from rmq_ordered.client import Client
@@ -236,8 +237,11 @@ def test_a_first_batch_is_repeated_whole_although_the_share_is_another_one(
     assert ranges(recovered.partitions(begins, end)) == [(n, 0, 10) for n in range(4)]
 
 
+@pytest.mark.generated
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.lists(

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from tests.support.calls import Engine, NewReader
+from tests.support.examples import examples
 from tests.support.popping import PoppingDouble, popping
 from tests.support.promises import proves
 
@@ -73,8 +74,11 @@ class World:
 
 
 @proves("pop-query-loses-nothing")
+@pytest.mark.generated
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     order=st.sampled_from(["none", "queue"]),
@@ -122,6 +126,7 @@ def test_without_a_kill_every_message_comes_once(
     assert {place: sorted(found) for place, found in world.found().items()} == world.stored()
 
 
+@proves("pop-killed-query")
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_batch_that_is_killed_comes_once_more_and_no_oftener(
     monkeypatch: pytest.MonkeyPatch, phase: str
