@@ -81,8 +81,8 @@ _OWNERSHIP: Final = (
         file=_PYTHON + "client/takeover.py",
         function="TakeOver._must_settle",
         expression="return not is_fenced and not all(",
-        replacement="return not is_fenced and not any(",
-        why="one dead run among the earlier ones passes for all of them being dead",
+        replacement="return is_fenced and not all(",
+        why="where nothing tells a live run that it was robbed, nobody waits until it notices",
     ),
     Bug(
         name="robbed-queues-unlocked",
@@ -353,7 +353,7 @@ _RECOVERY: Final = (
         file=_SCALA + "store/GroupCommit.scala",
         function="GroupCommit.flush",
         expression="log.force(flushedTo, end)",
-        replacement="log.force(end, end)",
+        replacement="log.force(Math.max(flushedTo, end), end)",
         why="sends are acknowledged before their bytes are on the disk",
     ),
     Bug(
@@ -393,8 +393,8 @@ _RECOVERY: Final = (
         file=_SCALA + "store/Recovery.scala",
         function="Recovery.ensureNotDamage",
         expression="durableTo.fold(behind.nonEmpty)(end < _)",
-        replacement="durableTo.fold(false)(end < _)",
-        why="without a checkpoint damage in the middle costs everything behind it, unsaid",
+        replacement="durableTo.fold(behind.nonEmpty)(end < _ && behind.nonEmpty)",
+        why="damage in the last file costs what was known to be on the disk, unsaid",
     ),
     Bug(
         name="unreadable-append-passed-over",
@@ -404,8 +404,8 @@ _RECOVERY: Final = (
         function="Recovery.scanSegment",
         expression=".fold(problem => throw unreadable(segment, position, problem), identity)",
         replacement=(
-            ".fold(problem => if (durableTo.isEmpty) Vector.empty[DecodedRecord]"
-            " else throw unreadable(segment, position, problem), identity)"
+            ".fold(problem => if (durableTo.isEmpty) throw unreadable(segment, position, problem)"
+            " else Vector.empty[DecodedRecord], identity)"
         ),
         why="records that were written so and cannot be read are left out without a word",
     ),
