@@ -23,7 +23,7 @@ from tests.mutations.bugs import BUGS, Bug
 from tests.mutations.lanes import Lane, NoVerdict, PythonLane, ScalaLane, sbt_launcher
 from tests.mutations.planting import DoesNotApply
 from tests.mutations.selection import Selection, all_tests, select
-from tests.mutations.workshop import Interrupted, Processes, copied, spoilt
+from tests.mutations.workshop import Processes, copied, spoilt
 from tests.support.paths import CACHE, ROOT
 from tests.support.promises import marked_tests
 
@@ -83,6 +83,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--lane", choices=LANES, help="the bugs of one language")
     asked = parser.parse_args(arguments)
     asked.tree = asked.tree.resolve()
+    if not (asked.tree / "build.sbt").is_file():
+        parser.error(f"--tree: {asked.tree} is no checkout of this project")
     return asked
 
 
@@ -139,11 +141,12 @@ class _LaneRun:
                     self._tell(_verdict(lane, self._tree, selection))
             finally:
                 lane.close()
-        except (NoVerdict, Interrupted) as error:
+        except Exception as error:
             judged = {verdict.bug for verdict in self._verdicts}
-            left = [one.bug for one in self._selections if one.bug not in judged]
-            for bug in left:
-                self._verdicts.append(Verdict(bug, "not judged", str(error), 0.0))
+            told = f"{type(error).__name__}: {error}"
+            for one in self._selections:
+                if one.bug not in judged:
+                    self._verdicts.append(Verdict(one.bug, "not judged", told, 0.0))
 
     def _lane(self) -> Lane:
         if self._name == "python":
@@ -247,4 +250,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 if __name__ == "__main__":
     # As with Ctrl-C, so that nothing is left behind.
     signal.signal(signal.SIGTERM, _leave)
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

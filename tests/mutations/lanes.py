@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +19,6 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 _PYTHON_FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.M)
 _SCALA_FAILURE = re.compile(r"==> X (?:\w+\.)*(\w+Suite\..+?) +[0-9.]+s\b")
 _SCALA_COUNT = re.compile(r"Total (\d+), Failed (\d+), Errors (\d+), Passed (\d+)")
-_SBT_IS_READY = "started sbt server"
 _SBT_IS_DONE = re.compile(r"\[(?:success|error)\] Total time:")
 _TAIL_LINES = 40
 # A file of this folder, which goes with every copy.
@@ -128,8 +127,10 @@ class ScalaLane:
             self._start()
         assert self._sbt is not None
         assert self._sbt.stdin is not None
-        self._sbt.stdin.write(command + "\n")
-        self._sbt.stdin.flush()
+        # If it has ended, its output says so below.
+        with suppress(BrokenPipeError):
+            self._sbt.stdin.write(command + "\n")
+            self._sbt.stdin.flush()
         lines: list[str] = []
         while not lines or not _SBT_IS_DONE.search(lines[-1]):
             try:

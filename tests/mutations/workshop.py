@@ -17,13 +17,15 @@ from tests.mutations.planting import DoesNotApply, planted
 from tests.support.paths import ROOT
 from tests.support.processes import TETHER
 
-_JAR = "python/rmq_ordered/jars"
 _MUTATIONS = "tests/mutations"
-# What tests need; `target` spares the compiler what has not changed.
+# What tests need.
 _PARTS = (
     *("python", "src", "tests", "docs", "conf", "examples", "scripts", "project", "target"),
     *("build.sbt", "pyproject.toml", "README.md", ".scalafmt.conf"),
 )
+# What was built is taken from here where a checkout has not been built: a fixture of the suite
+# wants to see a jar, and sbt compiles again what differs.
+_BUILT = ("python/rmq_ordered/jars", "target", "project/target", "project/project")
 
 
 @contextmanager
@@ -32,17 +34,22 @@ def copied(tree: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="rmq-mutations-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder)
         for part in _PARTS:
-            source = tree / part
-            if source.is_dir():
-                ignored = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(source, copy / part, ignore=ignored, symlinks=True)
-            elif source.is_file():
-                shutil.copy2(source, copy / part)
-        # A fixture of the suite wants the broker's jar; what is in it does not matter here.
-        shutil.copytree(ROOT / _JAR, copy / _JAR, dirs_exist_ok=True)
+            _copy(tree / part, copy / part)
+        for part in _BUILT:
+            if not (copy / part).exists():
+                _copy(ROOT / part, copy / part)
         # What runs the tests is this version, whatever the tree is.
-        shutil.copytree(ROOT / _MUTATIONS, copy / _MUTATIONS, dirs_exist_ok=True)
+        _copy(ROOT / _MUTATIONS, copy / _MUTATIONS)
         yield copy
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a file or folder, if it is there."""
+    if source.is_dir():
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, target, ignore=ignored, symlinks=True, dirs_exist_ok=True)
+    elif source.is_file():
+        shutil.copy2(source, target)
 
 
 @contextmanager
