@@ -459,7 +459,7 @@ _FENCES: Final = (
         file=_SCALA + "lease/QueueLockManager.scala",
         function="QueueLockManager.ifCurrent",
         expression=".flatMap(_.lease).filter(_.isLive(now))",
-        replacement=".flatMap(_.lease).filterNot(_.isOver)",
+        replacement=".flatMap(_.lease).filter(lease => !lease.isOver || lease.isHeld(now))",
         why="a lease that expired is served until somebody else locks",
     ),
     Bug(

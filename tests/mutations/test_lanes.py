@@ -11,7 +11,7 @@ from tests.mutations.bugs import BUGS, Bug
 from tests.mutations.lanes import _COLOUR, _SCALA_FAILURE, NoVerdict, PythonLane, _test_only
 from tests.mutations.planting import DoesNotApply
 from tests.mutations.selection import all_tests, select
-from tests.mutations.workshop import Interrupted, Processes, copied, spoilt
+from tests.mutations.workshop import _BUILT, Interrupted, Processes, copied, spoilt
 from tests.support.paths import ROOT
 from tests.support.promises import PROOF, TEST, MarkedTest
 
@@ -158,6 +158,8 @@ def test_a_bug_of_a_file_that_is_gone_does_not_apply(tmp_path: Path) -> None:
 def test_a_copy_has_the_sources_and_is_gone_afterwards(tmp_path: Path) -> None:
     tree_of(tmp_path, PYTHON_BUG, "")
     (tmp_path / "build.sbt").write_text("")
+    for part in _BUILT:
+        (tmp_path / part).mkdir(parents=True)
     with copied(tmp_path) as copy:
         assert (copy / PYTHON_BUG.file).is_file()
         assert (copy / "build.sbt").is_file()
