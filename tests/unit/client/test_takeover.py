@@ -86,6 +86,18 @@ def test_a_run_that_may_live_is_not_robbed_when_there_is_no_time_to_let_it_notic
     rig.close()
 
 
+@proves("instance-take-over")
+def test_a_run_that_may_live_is_not_taken_for_dead_because_another_one_is(unfenced: Rig) -> None:
+    before = unfenced.new_keeper("nightly#1")
+    before.acquire(unfenced.queues, 0)
+    earlier = [Predecessor("nightly#0", True), Predecessor("nightly#1")]
+    after = unfenced.new_keeper("nightly#2", predecessors=earlier)
+    with pytest.raises(QueueLeaseUnavailable):
+        after.acquire(unfenced.queues, 0)
+    assert unfenced.owners() == ["nightly#1"] * 4
+    before.ensure_held(unfenced.queues)
+
+
 def test_with_epochs_a_live_run_is_fenced_at_once(fenced: Rig) -> None:
     before = fenced.new_keeper("nightly#0")
     before.acquire(fenced.queues, 0)

@@ -234,10 +234,11 @@ def test_messages_carry_their_stamps_and_derived_ids(
     assert {len(key) for key in ids} == {32}
 
 
+@proves("stream-adds-missing-only")
 @pytest.mark.parametrize(
     "replay",
-    [rows(30, salt="!"), rows(10), rows(0)],
-    ids=["other rows", "fewer rows", "no rows at all"],
+    [rows(30, salt="!"), rows(30).take(list(reversed(range(30)))), rows(10), rows(0)],
+    ids=["other rows", "another order", "fewer rows", "no rows at all"],
 )
 def test_a_replay_with_other_rows_fails(client: Client, replay: pa.RecordBatch) -> None:
     sender = producer(client)

@@ -39,6 +39,11 @@ class RecoverySuite extends munit.FunSuite {
     } finally channel.close()
   }
 
+  private def loseCheckpoint(fixture: StoreFixture): Unit =
+    Seq("checkpoint.json", "checkpoint.json.bak").foreach { name =>
+      Files.deleteIfExists(fixture.folder.resolve("config").resolve(name))
+    }
+
   private def survivors(fixture: StoreFixture): Seq[String] =
     fixture.use(opened => opened.bodies("orders", 0))
 
@@ -139,11 +144,15 @@ class RecoverySuite extends munit.FunSuite {
       (0 until 60).foreach(i => opened.append("orders", 0, s"$i " + "x" * 3000))
     }
     overwrite(fixture, 4L, Array[Byte](1, 2, 3, 4))
-    val problem = intercept[StoreError](fixture.open()).getMessage
-    assert(
-      problem.contains("00000000000000000000") && problem.contains("damaged at byte 0"),
-      problem
-    )
+    def problem = intercept[StoreError](fixture.open()).getMessage
+    def ensurePlace(told: String): Unit =
+      assert(told.contains("00000000000000000000") && told.contains("damaged at byte 0"), told)
+    ensurePlace(problem)
+    loseCheckpoint(fixture)
+    val told = problem
+    ensurePlace(told)
+    assert(told.contains("later files exist"), told)
+    assert(Files.exists(fixture.segment(70000L)), "a later file was thrown away")
   }
 
   test("a file that was just finished, without a next one, is gone on from") {
@@ -156,10 +165,7 @@ class RecoverySuite extends munit.FunSuite {
     // Killed after the filler of the first file, before the second was made; no checkpoint knows
     // more.
     Files.delete(fixture.segment(70000L))
-    val config = fixture.folder.resolve("config")
-    Seq("checkpoint.json", "checkpoint.json.bak").foreach(f =>
-      Files.deleteIfExists(config.resolve(f))
-    )
+    loseCheckpoint(fixture)
     val kept = fixture.use { opened =>
       val found = opened.bodies("orders", 0)
       opened.append("orders", 0, "next")
