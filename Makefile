@@ -13,7 +13,7 @@ WORKERS ?= 2
 ARGS ?=
 RUN_TESTS := WORKERS=$(WORKERS) $(BIN)/python -m tests.runner
 
-.PHONY: help setup demo quick test proof verify check bench jar docs clean
+.PHONY: help setup demo quick test proof mutations verify check bench jar docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -50,6 +50,10 @@ test: $(VENV)/.ready ## A proof of every promise: Scala, Python, both brokers, J
 
 proof: $(VENV)/.ready ## The long tests: kills, waits by design, clusters, planted bugs
 	@$(RUN_TESTS) proof $(ARGS)
+	@test -n "$(ARGS)" || $(MAKE) --no-print-directory mutations
+
+mutations: setup ## Plant bugs, one at a time, and expect the tests to catch each
+	@$(BIN)/python -m tests.mutations
 
 verify: $(VENV)/.ready ## Have the last `make test` and `make proof` proved every promise?
 	@$(BIN)/python -m tests.runner verify

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from tests.runner.lanes import PythonLane, ScalaLane
 from tests.runner.outcomes import EXPECTED, FAILED, PASSED, SKIPPED, Outcome, Record, load, unproved
 from tests.runner.progress import Clock, Screen, clock
 from tests.runner.selection import QUICK, TIERS, Selection, selected
+from tests.runner.setup import Setup
 from tests.support.missing import LACKING
 from tests.support.paths import CACHE, ROOT
 from tests.support.promises import PROOF, TEST, MarkedTest, marked_tests
@@ -29,7 +29,6 @@ SLOWEST = 15
 POLL_S = 0.1
 # Two workers, each with a Spark and a RocketMQ, beside sbt and the JVM of Scala's tests.
 ENOUGH_MEMORY_MIB = 7_000
-UNREACHABLE = re.compile(r"download error|UnknownHostException|Could not (?:resolve|transfer)")
 
 
 class Interrupted(BaseException):
@@ -80,18 +79,20 @@ class Run:
         self._clock = Clock()
         self._known: dict[str, float] = _read_seconds()
         self._lanes: list[PythonLane | ScalaLane] = []
-        self._lacking = ""
-        self._broken = ""
+        self._setup = Setup(folder, console)
 
     def play(self) -> int:
         """Runs it and says what came out."""
         if self._selection.is_whole:
             (KEPT / f"{self._selection.tier}.json").unlink(missing_ok=True)
         if self._selection.tier != QUICK:
-            self._build()
+            self._setup.build()
+            if self._selection.is_whole and not self._setup.lacking:
+                self._setup.prepare()
+            self._clock = Clock()
         tests = self._selection.scala_tests(marked_tests(ROOT))
         starts = []
-        if tests and self._selection.has_scala and not (self._lacking or self._broken):
+        if tests and self._selection.has_scala and not self._setup.why:
             starts.append(lambda: ScalaLane(self._selection, tests, self._folder, self._known))
         if self._selection.has_python:
             starts.append(self._python)
@@ -104,33 +105,17 @@ class Run:
 
     def end(self) -> None:
         """Ends what still runs."""
+        self._setup.end()
         for lane in self._lanes:
             lane.end()
 
     def _python(self) -> PythonLane:
-        os.environ[LACKING] = self._lacking or self._broken
+        os.environ[LACKING] = self._setup.why
         return PythonLane(self._selection, self._workers(), self._folder, self._known)
 
     def _workers(self) -> int:
         wanted = int(os.environ.get("WORKERS", "2"))
         return wanted if _memory_mib() >= ENOUGH_MEMORY_MIB else 1
-
-    def _build(self) -> None:
-        """Brings the broker's jar up to date; says why if that cannot be."""
-        command = ["make", "--no-print-directory", "jar"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            return
-        said = f"{done.stdout}\n{done.stderr}"
-        if missing := re.search(r"cannot be set up: (.*)", said):
-            self._lacking = missing[1]
-        elif unreachable := UNREACHABLE.search(said):
-            self._lacking = (
-                f"the broker could not be built, no registry was reached ({unreachable[0]})"
-            )
-        else:
-            self._broken = "the broker cannot be built"
-            self._console.print("\n".join(said.splitlines()[-40:]), markup=False)
 
     def _follow(self, lanes: list[PythonLane | ScalaLane]) -> None:
         self._lanes += lanes
@@ -146,18 +131,18 @@ class Run:
         _keep_seconds(self._known, outcomes)
         if self._selection.is_whole:
             Record(self._selection.tier, tuple(outcomes)).save(KEPT)
-        if not outcomes and not any(lane.failed for lane in self._lanes) and not self._broken:
+        if not outcomes and not any(lane.failed for lane in self._lanes) and not self._setup.broken:
             return self._nothing()
         self._slowest(outcomes)
         for lane in self._lanes:
             if text := lane.report():
                 self._console.print(f"\n{text}", markup=False)
-        if (self._lacking or self._broken) and scala:
-            why = self._lacking or self._broken
-            self._console.print(f"Scala's tests NOT RUN: {why}", style="bold red", markup=False)
+        if self._setup.why and scala:
+            text = f"Scala's tests NOT RUN: {self._setup.why}"
+            self._console.print(text, style="bold red", markup=False)
         self._summary(outcomes)
-        lacks = self._lacking and os.environ.get("CI") == "true"
-        return 1 if self._broken or lacks or any(lane.failed for lane in self._lanes) else 0
+        lacks = self._setup.lacking and os.environ.get("CI") == "true"
+        return 1 if self._setup.broken or lacks or any(lane.failed for lane in self._lanes) else 0
 
     def _nothing(self) -> int:
         tier = self._selection.tier
@@ -177,7 +162,7 @@ class Run:
         words = {PASSED: "passed", FAILED: "failed", SKIPPED: "skipped",
                  EXPECTED: "differ from RocketMQ as listed"}  # fmt: skip
         counts = [f"{ended[key]} {word}" for key, word in words.items() if ended[key]]
-        failed = any(lane.failed for lane in self._lanes) or bool(self._broken)
+        failed = any(lane.failed for lane in self._lanes) or bool(self._setup.broken)
         text = f"make {self._selection.tier}: {', '.join(counts)} in {clock(self._clock.elapsed_s)}"
         self._console.print(text, style="bold red" if failed else "bold green")
 

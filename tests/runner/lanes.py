@@ -1,26 +1,23 @@
 """The two programs that run tests, pytest and sbt, as lanes that are read while they run."""
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.runner.events import EVENTS
 from tests.runner.outcomes import Outcome, scala_outcomes
+from tests.runner.program import Program
 from tests.runner.progress import Lane, short
 from tests.runner.selection import QUICK, Selection, sbt_command
 from tests.support.examples import SHARE
 from tests.support.paths import ROOT
 from tests.support.promises import PROOF, TEST, MarkedTest
 
-GRACE_S = 30.0
 REPORTS = ROOT / "target" / "test-reports"
 # Of the examples of generated tests.
 PER_CENT = {QUICK: 25, TEST: 25, PROOF: 100}
@@ -30,35 +27,6 @@ _SUITE = re.compile(r"^(rmqordered[\w.]*Suite):?$")
 _PASSED = re.compile(r"^  \+ (.*?) (?:[\d.,]+s)$")
 _FAILED = re.compile(r"^==> X ([\w.]+?Suite)\.(.*?)  ?[\d.,]+s")
 _SKIPPED = re.compile(r"^==> i ([\w.]+?Suite)\.(.*?) (?:ignored|skipped)")
-
-
-class Program:
-    """A program in a process group of its own, so that ending it ends what it started."""
-
-    def __init__(
-        self, command: Sequence[str], log: Path, environment: Mapping[str, str], **streams: int
-    ) -> None:
-        with log.open("wb") as output:
-            target = streams.get("stdout", output.fileno())
-            self.process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=target,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def end(self) -> None:
-        """Asks it to stop as Ctrl-C would, and kills what is left of its group after a while."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(GRACE_S)
-        with suppress(ProcessLookupError):  # if nothing is left of it
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 class PythonLane:

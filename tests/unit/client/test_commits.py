@@ -1,6 +1,7 @@
 """Committing offsets: each sent once, refusals by name, one failure costs no other queue."""
 
 import pytest
+from tests.support.promises import proves
 
 from rmq_ordered.client import Client
 from rmq_ordered.errors import (
@@ -32,6 +33,7 @@ def queue(cluster: ClusterDouble) -> MessageQueue:
     return queue
 
 
+@proves("stale-lease-refused")
 def test_a_commit_under_a_lease_carries_its_epoch(
     cluster: ClusterDouble, client: Client, queue: MessageQueue
 ) -> None:
@@ -44,6 +46,7 @@ def test_a_commit_under_a_lease_carries_its_epoch(
     assert (back.value.committed, back.value.proposed) == (5, 4)
 
 
+@proves("stale-lease-refused")
 def test_a_commit_under_a_stale_lease_is_a_lost_lease(client: Client, queue: MessageQueue) -> None:
     client.broker.lock("billing", "me#1", [queue])
     stale = QueueLease("billing", queue, "me#1", epoch=99)

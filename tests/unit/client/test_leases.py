@@ -120,6 +120,7 @@ def test_a_long_wait_is_logged_with_the_owner(
     assert "['other#1']" in waits[0]
 
 
+@proves("trust-ends-before-lease")
 def test_trust_is_counted_from_the_request_not_from_its_answer(rig: Rig) -> None:
     rig.network.arm(DelayReply(rig.clock, 2_000), LOCK)
     rig.keeper.acquire(rig.queues, 0)
@@ -151,6 +152,7 @@ def test_a_renewal_extends_trust_from_its_request_not_from_its_answer(rig: Rig) 
         rig.keeper.ensure_held()
 
 
+@proves("trust-ends-before-lease")
 def test_a_renewal_after_trust_ran_out_does_not_bring_the_lease_back(rig: Rig) -> None:
     rig.keeper.acquire(rig.queues, 0)
     rig.clock.advance_ms(TRUST_MS + 1)

@@ -177,6 +177,7 @@ def test_a_take_over_that_cannot_unlock_waits_like_anybody_else(
     assert rig.owners() == ["nightly#1"] * 4
 
 
+@proves("late-unlock-frees-nothing")
 def test_after_an_unlock_without_an_answer_queues_are_locked_under_another_id(rig: Rig) -> None:
     announced: list[str] = []
     keeper = rig.new_keeper("me#9", announce=announced.append)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain, cycle, repeat
 
 import pytest
+from tests.support.promises import proves
 from tests.unit.client.reading import read
 
 from rmq_ordered.client import Client, Credentials, QueueReader, ReadPlan, pulls
@@ -395,6 +396,7 @@ def lease(client: Client, queue: MessageQueue) -> QueueLease:
     return QueueLease("billing", queue, "me#1", answer.epoch)
 
 
+@proves("stale-lease-refused")
 def test_a_read_under_a_lease_carries_its_epoch(
     cluster: ClusterDouble, client: Client, queue: MessageQueue
 ) -> None:
@@ -403,6 +405,7 @@ def test_a_read_under_a_lease_carries_its_epoch(
     assert {request.ext("leaseEpoch") for request in cluster.network.requests(PULL)} == {"1"}
 
 
+@proves("stale-lease-refused")
 def test_a_read_under_a_lease_that_was_lost_ends_with_the_broker_s_word(
     client: Client, broker: BrokerDouble, queue: MessageQueue
 ) -> None:

@@ -1,5 +1,6 @@
 package rmqordered.dedup
 
+import rmqordered.Proves._
 import rmqordered.dedup.StampVerdict._
 import rmqordered.model.QueueKey
 import rmqordered.protocol.{DecodedRecord, RecordPosition}
@@ -152,7 +153,9 @@ class SendStreamsSuite extends munit.FunSuite {
     assertEquals(streams.size, 0)
   }
 
-  test("a snapshot and the records after it are as good as all records") {
+  test(
+    "a snapshot and the records after it are as good as all records".proves("stamped-send-repeated")
+  ) {
     val file = new MemoryFile()
     val live = filled(file)
     live.save(live.freeze(1000L))

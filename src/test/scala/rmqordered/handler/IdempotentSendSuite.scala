@@ -5,6 +5,7 @@ import java.nio.file.Files
 
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RecordContent, RemotingCommand, RequestCode, ResponseCode, Slice}
 import rmqordered.store.StoreFixture
@@ -31,24 +32,25 @@ class IdempotentSendSuite extends BrokerSuite {
   private def last(answer: RemotingCommand) =
     Seq("lastBatch", "lastSequence", "lastDigest", "lastOffset").map(answer.ext(_).getOrElse("-"))
 
-  broker.test("a repeated send is a success that adds nothing") { b =>
-    val client = ready(b)
-    val first = send(client, 1, 0 to 2)
-    assertEquals(
-      (first.code, first.ext("duplicate"), first.ext("queueOffset")),
-      (0, Some("false"), Some("0"))
-    )
-    val again = send(client, 1, 0 to 2)
-    assertEquals(
-      (again.code, again.ext("duplicate"), again.ext("landed")),
-      (0, Some("true"), Some("3"))
-    )
-    assertEquals(last(again), Seq("1", "2", digest(1, 2), "2"))
-    Seq("msgId", "queueId", "queueOffset").foreach(f => assertEquals(again.ext(f), first.ext(f)))
-    assertEquals(stored(client), Seq("1/0", "1/1", "1/2"))
+  broker.test("a repeated send is a success that adds nothing".proves("stamped-send-repeated")) {
+    b =>
+      val client = ready(b)
+      val first = send(client, 1, 0 to 2)
+      assertEquals(
+        (first.code, first.ext("duplicate"), first.ext("queueOffset")),
+        (0, Some("false"), Some("0"))
+      )
+      val again = send(client, 1, 0 to 2)
+      assertEquals(
+        (again.code, again.ext("duplicate"), again.ext("landed")),
+        (0, Some("true"), Some("3"))
+      )
+      assertEquals(last(again), Seq("1", "2", digest(1, 2), "2"))
+      Seq("msgId", "queueId", "queueOffset").foreach(f => assertEquals(again.ext(f), first.ext(f)))
+      assertEquals(stored(client), Seq("1/0", "1/1", "1/2"))
   }
 
-  broker.test("what landed is cut off and the rest appended") { b =>
+  broker.test("what landed is cut off and the rest appended".proves("stamped-send-repeated")) { b =>
     val client = ready(b)
     send(client, 1, 0 to 2)
     client.send("t", 0, "somebody else's")
@@ -77,7 +79,9 @@ class IdempotentSendSuite extends BrokerSuite {
     assertEquals(stored(client), Seq("1/0", "1/1", "1/2", "1/3"))
   }
 
-  broker.test("each refusal has its code, its sentence and what landed last") { b =>
+  broker.test(
+    "each refusal has its code, its sentence and what landed last".proves("stamped-send-repeated")
+  ) { b =>
     val client = ready(b)
     val unknown = send(client, 1, 3 to 3)
     assertEquals(
@@ -102,7 +106,9 @@ class IdempotentSendSuite extends BrokerSuite {
     assertEquals(stored(client), Seq("2/0", "2/1"))
   }
 
-  broker.test("a shorter replay with other rows is not taken for what landed") { b =>
+  broker.test(
+    "a shorter replay with other rows is not taken for what landed".proves("stamped-send-repeated")
+  ) { b =>
     val client = ready(b)
     send(client, 2, 0 to 9)
     assertEquals(send(client, 2, 0 to 3).ext("duplicate"), Some("true"))

@@ -1,5 +1,6 @@
 package rmqordered.handler
 
+import rmqordered.Proves._
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RemotingCommand, RequestCode, ResponseCode}
 
@@ -125,7 +126,10 @@ class LockAndOffsetSuite extends BrokerSuite {
     assertEquals(commit(client, -1).code, ResponseCode.InvalidParameter)
   }
 
-  broker.test("a commit under a lease needs the live epoch and never goes back") { b =>
+  broker.test("a commit under a lease needs the live epoch and never goes back".proves(
+    "stale-lease-refused",
+    "lease-commit-never-back"
+  )) { b =>
     val client = ready(b)
     client.lock("c1", "g", "t", 0)
     assertEquals(commit(client, 5, "leaseEpoch" -> "1").code, 0)

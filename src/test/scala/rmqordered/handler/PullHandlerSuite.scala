@@ -2,6 +2,7 @@ package rmqordered.handler
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import rmqordered.Proves._
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RemotingCommand, RequestCode, ResponseCode}
 
@@ -181,7 +182,9 @@ class PullHandlerSuite extends BrokerSuite {
   }
 
   broker.test(
-    "a pull under a live epoch is served, under any other refused with who holds the queue"
+    "a pull under a live epoch is served, under any other refused with who holds the queue".proves(
+      "stale-lease-refused"
+    )
   ) { b =>
     val client = filled(b, 1)
     assertEquals(pull(client, 0, "leaseEpoch" -> "1").code, ResponseCode.StaleLeaseEpoch)
@@ -227,7 +230,9 @@ class PullHandlerSuite extends BrokerSuite {
     assertEquals((commit(5, 1), committed), (ResponseCode.StaleLeaseEpoch, Some("3")))
   }
 
-  broker.test("a long poll's epoch is checked again when it is woken") { b =>
+  broker.test(
+    "a long poll's epoch is checked again when it is woken".proves("stale-lease-refused")
+  ) { b =>
     val client = filled(b, 1)
     client.lock("c1", "g", "t", 0)
     val fields = pullFields("t", 0, 1, "sysFlag" -> s"$Suspend", "leaseEpoch" -> "1")

@@ -58,7 +58,10 @@ class QueueLockManagerSuite extends munit.FunSuite {
   }
 
   test(
-    "a lease lives its lifetime and is dead strictly after it".proves("crashed-owner-one-lease")
+    "a lease lives its lifetime and is dead strictly after it".proves(
+      "crashed-owner-one-lease",
+      "stale-lease-refused"
+    )
   ) {
     val world = new World
     world.lock("a")
@@ -86,7 +89,7 @@ class QueueLockManagerSuite extends munit.FunSuite {
     assertEquals(world.epoch("b"), 2L)
   }
 
-  test("an unlock by anybody else changes nothing") {
+  test("an unlock by anybody else changes nothing".proves("late-unlock-frees-nothing")) {
     val world = new World
     world.lock("a")
     world.locks.unlock("g", "b", Seq(queue))
@@ -378,7 +381,9 @@ class QueueLockManagerSuite extends munit.FunSuite {
     assertEquals(world.locks.snapshot().history.length, 5)
   }
 
-  test("what is done under a live epoch is done, under any other it is not") {
+  test("what is done under a live epoch is done, under any other it is not".proves(
+    "stale-lease-refused"
+  )) {
     val world = new World
     world.lock("a")
     assertEquals(world.locks.ifCurrent("g", queue, 1L)("done"), Right("done"))

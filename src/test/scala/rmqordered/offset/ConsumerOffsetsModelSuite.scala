@@ -3,6 +3,7 @@ package rmqordered.offset
 import scala.collection.mutable
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.model.QueueKey
 import rmqordered.util.{ManualClock, MemoryFile}
 
@@ -115,7 +116,10 @@ class ConsumerOffsetsModelSuite extends munit.FunSuite {
     }
   }
 
-  test("the offsets are what a naive model says, whatever happens") {
+  test("the offsets are what a naive model says, whatever happens".proves(
+    "acked-survives-power-failure",
+    "lease-commit-never-back"
+  )) {
     (1 to 60).foreach(run)
   }
 }

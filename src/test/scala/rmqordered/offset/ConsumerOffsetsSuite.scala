@@ -1,5 +1,6 @@
 package rmqordered.offset
 
+import rmqordered.Proves._
 import rmqordered.model.QueueKey
 import rmqordered.util.MemoryFile
 
@@ -23,7 +24,7 @@ class ConsumerOffsetsSuite extends munit.FunSuite {
     assertEquals(offsets.get(key), Some(7L))
   }
 
-  test("a commit under a lease may stay but not go back") {
+  test("a commit under a lease may stay but not go back".proves("lease-commit-never-back")) {
     val offsets = new ConsumerOffsets(new MemoryFile())
     assertEquals(offsets.commitForward(key, 42L), CommitOutcome.Committed: CommitOutcome)
     assertEquals(offsets.commitForward(key, 42L), CommitOutcome.Committed: CommitOutcome)
@@ -31,7 +32,7 @@ class ConsumerOffsetsSuite extends munit.FunSuite {
     assertEquals(offsets.get(key), Some(42L))
   }
 
-  test("only a fenced commit makes the short interval write") {
+  test("only a fenced commit makes the short interval write".proves("lease-commit-never-back")) {
     val file = new MemoryFile()
     val offsets = new ConsumerOffsets(file)
     offsets.commit(key, 1L)
@@ -55,7 +56,9 @@ class ConsumerOffsetsSuite extends munit.FunSuite {
     assertEquals(new ConsumerOffsets(file).get(key), Some(1L))
   }
 
-  test("offsets beyond the end of their queue are set back to it, others stay") {
+  test("offsets beyond the end of their queue are set back to it, others stay".proves(
+    "acked-survives-power-failure"
+  )) {
     val file = new MemoryFile()
     val offsets = new ConsumerOffsets(file)
     val other = OffsetKey("g", QueueKey("t", 4))

@@ -47,7 +47,9 @@ class RecoverySuite extends munit.FunSuite {
   private def survivors(fixture: StoreFixture): Seq[String] =
     fixture.use(opened => opened.bodies("orders", 0))
 
-  test("a last record torn anywhere is cut off, and the log goes on where it was cut") {
+  test("a last record torn anywhere is cut off, and the log goes on where it was cut".proves(
+    "damaged-log-stops"
+  )) {
     val (fixture, offsets) = filled()
     val bytes = Files.readAllBytes(fixture.segment(0))
     val lastSize = ByteBuffer.wrap(bytes).getInt(offsets.last.toInt)
@@ -63,7 +65,9 @@ class RecoverySuite extends munit.FunSuite {
     }
   }
 
-  test("a byte changed anywhere in the last append is noticed") {
+  test(
+    "a byte changed anywhere in the last append is noticed".proves("acked-survives-power-failure")
+  ) {
     val (fixture, offsets) = filled()
     val bytes = Files.readAllBytes(fixture.segment(0))
     val whole = sizeAt(bytes, offsets.last) + AppendSeal.Bytes
@@ -80,7 +84,7 @@ class RecoverySuite extends munit.FunSuite {
     assertEquals(survivors(fixture), sent.init)
   }
 
-  test("garbage behind the last record does not come to life") {
+  test("garbage behind the last record does not come to life".proves("damaged-log-stops")) {
     val (fixture, offsets) = filled()
     val bytes = Files.readAllBytes(fixture.segment(0))
     val lastSize = ByteBuffer.wrap(bytes).getInt(offsets.last.toInt)
@@ -129,7 +133,9 @@ class RecoverySuite extends munit.FunSuite {
     assertEquals(Files.readAllBytes(fixture.segment(0)).toSeq, bytes.array().toSeq)
   }
 
-  test("damage below the checkpoint stops the broker when it is met, in the last file too") {
+  test("damage below the checkpoint stops the broker when it is met, in the last file too".proves(
+    "damaged-log-stops"
+  )) {
     val (fixture, offsets) = filled()
     fixture.use(_ => ())
     overwrite(fixture, offsets.last + 20, Array[Byte](7))
@@ -137,7 +143,9 @@ class RecoverySuite extends munit.FunSuite {
     assert(problem.contains("is damaged at byte") && problem.contains("known to reach"), problem)
   }
 
-  test("damage in a file with later files behind it stops the broker and names the place") {
+  test("damage in a file with later files behind it stops the broker and names the place".proves(
+    "damaged-log-stops"
+  )) {
     val fixture = new StoreFixture(temporaryFolder())
     fixture.use { opened =>
       opened.store.topics.put(topic)
@@ -227,7 +235,9 @@ class RecoverySuite extends munit.FunSuite {
   }
 
   test(
-    "what is acknowledged after a kill survives a power failure, in a file made before the kill"
+    "what is acknowledged after a kill survives a power failure, in a file made before the kill".proves(
+      "acked-survives-power-failure"
+    )
   ) {
     val random = new Random(3L)
     (0 until 20).foreach { turn =>
