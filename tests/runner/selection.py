@@ -14,7 +14,6 @@ QUICK_FOLDERS = ("tests/architecture", "tests/mutations", "tests/packaging", "te
                  "tests/runner", "tests/unit")  # fmt: skip
 _SCALA_FOLDER = "src/test/scala/"
 _MARKS = {QUICK: "not proof", TEST: "not proof", PROOF: "proof or generated"}
-_MARKS = {QUICK: "not proof", TEST: "not proof", PROOF: "proof or generated"}
 # Options of pytest whose value is the next word.
 _WITH_VALUE = ("-k", "-m", "-n", "-p", "-o", "-c", "-W", "--tb", "--maxfail")
 
