@@ -13,7 +13,7 @@ WORKERS ?= 2
 ARGS ?=
 RUN_TESTS := WORKERS=$(WORKERS) $(BIN)/python -m tests.runner
 
-.PHONY: help setup demo quick test proof mutations verify check bench jar docs clean
+.PHONY: help setup demo quick test proof mutations coverage verify check bench jar docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -54,6 +54,9 @@ proof: $(VENV)/.ready ## The long tests: kills, waits by design, clusters, plant
 
 mutations: setup ## Plant bugs, one at a time, and expect the tests to catch each
 	@$(BIN)/python -m tests.mutations
+
+coverage: setup ## What the tests reach by line, branch and promise; about an hour
+	@$(BIN)/python -m tests.coverage $(ARGS)
 
 verify: $(VENV)/.ready ## Have the last `make test` and `make proof` proved every promise?
 	@$(BIN)/python -m tests.runner verify

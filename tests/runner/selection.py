@@ -10,8 +10,8 @@ from tests.support.promises import PROOF, TEST, MarkedTest
 QUICK = "quick"
 TIERS = (QUICK, TEST, PROOF)
 # What needs neither Java nor a server.
-QUICK_FOLDERS = ("tests/architecture", "tests/mutations", "tests/packaging", "tests/property",
-                 "tests/runner", "tests/unit")  # fmt: skip
+QUICK_FOLDERS = ("tests/architecture", "tests/coverage", "tests/mutations", "tests/packaging",
+                 "tests/property", "tests/runner", "tests/unit")  # fmt: skip
 _SCALA_FOLDER = "src/test/scala/"
 _MARKS = {QUICK: "not proof", TEST: "not proof", PROOF: "proof or generated"}
 # Options of pytest whose value is the next word.
