@@ -35,7 +35,7 @@ DEADLINE_S = 30.0
 
 @pytest.fixture
 def client(pair: RocketMq) -> Iterator[Client]:
-    with Client(pair.name_server, request_timeout_ms=5_000) as connected:
+    with Client(pair.name_server, request_timeout_ms=15_000) as connected:
         yield connected
 
 

@@ -63,7 +63,7 @@ def ask(
     body: bytes = b"",
     *,
     version: int = CLIENT_VERSION,
-    timeout_s: float = 5.0,
+    timeout_s: float = 20.0,
     context: ssl.SSLContext | None = None,
 ) -> Reply:
     """Sends one request on a new connection and returns the answer, whatever its code.

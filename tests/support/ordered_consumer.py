@@ -57,7 +57,7 @@ def main() -> None:
     name_server, topic, group, work_ms = sys.argv[1:]
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
-    with Client(name_server, request_timeout_ms=5_000) as client:
+    with Client(name_server, request_timeout_ms=15_000) as client:
         handle = listener(int(work_ms) / 1000)
         with OrderedConsumer(client, group, [topic], handle, QUICK) as consumer:
             say("started", clientId=consumer.client_id)
