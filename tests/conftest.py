@@ -105,10 +105,11 @@ def _is_of_the_long_tier(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_embedded_brokers() -> Iterator[None]:
+def quick_embedded_brokers(request: pytest.FixtureRequest) -> Iterator[None]:
     """Of the whole session, also those that programs of the tests start."""
-    if os.environ.get(LACKING):
-        yield  # no broker will be started
+    needs_none = all(_needs_no_server(item.path) for item in request.session.items)
+    if needs_none or os.environ.get(LACKING):
+        yield  # no broker will be started, and perhaps there is no Java to prepare one with
         return
     with patch.dict(os.environ, quick_brokers()):
         yield
