@@ -51,6 +51,7 @@ def test_without_a_usable_xdg_folder_the_home_folder_is_taken(
 def test_a_missing_jar_is_one_sentence_and_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(launcher, "find_java", lambda: Path("java"))
     monkeypatch.setattr(classpath, "BROKER_JAR", tmp_path / "none.jar")
     result = CliRunner().invoke(app, ["broker", "--listen", "127.0.0.1:0"])
     assert result.exit_code == 1
