@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from tests.runner.events import EVENTS
@@ -86,7 +87,7 @@ class PythonLane:
         """What pytest says of failures and of what was not run."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         if not self.failed:
-            return "\n".join(line for line in text.splitlines() if "NOT RUN" in line)
+            return "\n".join(not_run(text.splitlines()))
         start = re.search(r"^=+ (ERRORS|FAILURES) =+$", text, re.MULTILINE)
         return text[start.start() :] if start else text
 
@@ -158,6 +159,13 @@ class ScalaLane:
             self.lane.finish(_scala_test(failed[1], failed[2]), "failed")
         elif skipped := _SKIPPED.match(line):
             self.lane.finish(_scala_test(skipped[1], skipped[2]), "skipped")
+
+
+def not_run(lines: Sequence[str]) -> Iterator[str]:
+    """What pytest says of tests that could not run: how many, and why in the line below."""
+    for line, below in pairwise((*lines, "")):
+        if "NOT RUN" in line:
+            yield from (line, below)
 
 
 def _is_trouble(line: str) -> bool:
