@@ -144,6 +144,7 @@ final class BrokerCore(
     PeriodicTask(config(Settings.flushConsumerOffsetInterval).toLong, () => offsets.flush()),
     PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
     PeriodicTask(LeaseSettings.RenewalSaveMs, () => locks.flush()),
+    PeriodicTask(GroupFlushMs, () => groups.flush()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
     PeriodicTask(ParkedSweepMs, () => parkedPops.expire()),
     PeriodicTask(ReviveMs, () => revival.run()),
@@ -169,6 +170,7 @@ final class BrokerCore(
     releasePolls()
     store.close()
     offsets.flush()
+    groups.flush()
     locks.flush()
     flushDelays()
   }
@@ -285,6 +287,9 @@ object BrokerCore {
 
   // What timed out comes back so much later at most; RocketMQ takes two to four seconds.
   private val ReviveMs = 200L
+
+  // So much later at most groups that clients have created are on disk.
+  private val GroupFlushMs = 1000L
 
   // RocketMQ's ScheduleMessageService looks as often.
   private val DelayedDeliveryMs = 100L

@@ -1,5 +1,8 @@
 package rmqordered.group
 
+import java.io.IOException
+import java.util.concurrent.atomic.AtomicReference
+
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.slf4j.LoggerFactory
@@ -10,49 +13,85 @@ import rmqordered.model.SubscriptionGroupConfig
 import rmqordered.util.{Json, SmallFile}
 
 /**
- * The configuration of the consumer groups. A change is on disk before it is visible. Thread-safe:
- * reads see an immutable snapshot, changes are serialised.
+ * The configuration of the consumer groups.
+ *
+ * What an administrator sets is on disk before it is visible. A group that clients create by naming
+ * it is there at once and written behind, with all others that came meanwhile: it has the defaults,
+ * so whoever names it after a crash creates the same again. No request of a client waits for the
+ * disk because of a group, and none is refused because the disk is full.
+ *
+ * Thread-safe: reads see an immutable snapshot; writes of the file are made one at a time and never
+ * keep a creation waiting.
  */
 final class SubscriptionGroups(file: SmallFile, autoCreate: Boolean) {
   import SubscriptionGroups._
 
-  @volatile private var groups: Map[String, SubscriptionGroupConfig] =
+  private val groups = new AtomicReference[Map[String, SubscriptionGroupConfig]](
     Json.read(file).fold(Map.empty[String, SubscriptionGroupConfig])(load)
+  )
+  // Set after a creation and cleared before a write takes its snapshot: none is left out.
+  @volatile private var isUnwritten = false
 
-  def get(group: String): Option[SubscriptionGroupConfig] = groups.get(group)
+  def get(group: String): Option[SubscriptionGroupConfig] = groups.get().get(group)
 
-  def all: Seq[SubscriptionGroupConfig] = groups.values.toSeq.sortBy(_.name)
+  def all: Seq[SubscriptionGroupConfig] = groups.get().values.toSeq.sortBy(_.name)
 
-  /** The group's configuration, created with defaults if that is allowed. */
+  /** The group's configuration, created with defaults if that is allowed; memory only. */
   def getOrCreate(group: String): Option[SubscriptionGroupConfig] =
     get(group).orElse(Option.when(autoCreate)(create(group)))
 
-  private def create(group: String): SubscriptionGroupConfig = synchronized {
-    get(group).getOrElse {
-      val config = SubscriptionGroupConfig(group)
-      put(config)
-      config
-    }
+  private def create(group: String): SubscriptionGroupConfig = {
+    val made = SubscriptionGroupConfig(group)
+    val config =
+      groups.updateAndGet(all => if (all.contains(group)) all else all.updated(group, made))(group)
+    isUnwritten = true
+    if (config eq made) logger.info("consumer group created group={}", group)
+    config
   }
 
-  def put(config: SubscriptionGroupConfig): Unit = synchronized {
-    save(groups.updated(config.name, config))
-    logger.info("consumer group set group={}", config.name)
+  /** Sets groups, all in one write. */
+  def put(configs: SubscriptionGroupConfig*): Unit = synchronized {
+    val set = configs.map(config => config.name -> config)
+    change(_ ++ set)
+    configs.foreach(config => logger.info("consumer group set group={}", config.name))
   }
 
   def delete(group: String): Unit = synchronized {
-    if (groups.contains(group)) {
-      save(groups - group)
+    if (groups.get().contains(group)) {
+      change(_ - group)
       logger.info("consumer group deleted group={}", group)
     }
   }
 
-  private def save(changed: Map[String, SubscriptionGroupConfig]): Unit = {
+  /** Periodic: writes the groups that clients have created since the last write. */
+  def flush(): Unit = synchronized {
+    if (isUnwritten)
+      try change(identity)
+      catch {
+        case error: IOException =>
+          logger.error("new consumer groups could not be written file={}", file.name, error)
+      }
+  }
+
+  /** Writes what is there with a change made to it; only then the change is visible. */
+  private def change(
+      changed: Map[String, SubscriptionGroupConfig] => Map[String, SubscriptionGroupConfig]
+  ): Unit = {
+    isUnwritten = false
+    try save(changed(groups.get()))
+    catch {
+      case error: IOException =>
+        isUnwritten = true
+        throw error
+    }
+    val _ = groups.updateAndGet(all => changed(all))
+  }
+
+  private def save(wanted: Map[String, SubscriptionGroupConfig]): Unit = {
     val root = Json.obj()
     val table = root.putObject("subscriptionGroupTable")
-    changed.values.foreach(config => table.set[JsonNode](config.name, encode(config)))
+    wanted.values.foreach(config => table.set[JsonNode](config.name, encode(config)))
     file.replace(Json.bytes(root))
-    groups = changed
   }
 
   private def load(root: ObjectNode): Map[String, SubscriptionGroupConfig] =

@@ -1,6 +1,9 @@
 package rmqordered.handler
 
+import java.io.IOException
+
 import com.fasterxml.jackson.databind.JsonNode
+import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
@@ -11,7 +14,13 @@ import rmqordered.group.{
   Registration,
   SubscriptionGroups
 }
-import rmqordered.model.{ClientIdentity, ConsumeMode, Names, Subscription}
+import rmqordered.model.{
+  ClientIdentity,
+  ConsumeMode,
+  Names,
+  Subscription,
+  SubscriptionGroupConfig
+}
 import rmqordered.protocol.{ExtFields, RequestCode, ResponseCode}
 import rmqordered.util.Json
 
@@ -24,6 +33,7 @@ final class ClientHandler(
     filters: Filters,
     calls: ClientCalls
 ) {
+  import ClientHandler._
 
   /**
    *   34. A client of version 2 sends a fingerprint of its subscriptions; while that does not
@@ -37,9 +47,12 @@ final class ClientHandler(
     val identity = ClientIdentity(clientId, call.command.language, call.command.version)
     val fingerprint = body.path("heartbeatFingerprint").asInt()
     val keepsSubscriptions = fingerprint != 0 && body.path("withoutSub").asBoolean(false)
-    val consumerData = body.path("consumerDataSet").elements().asScala.toSeq
-    val wantsMore = consumerData.map { data =>
-      registerConsumer(call.connection, identity, data, fingerprint, keepsSubscriptions)
+    val consuming = consumerGroups(body)
+    createRetryTopics(consuming.map(_._2))
+    val wantsMore = consuming.map { case (data, config) =>
+      val known = if (keepsSubscriptions) None else Some(subscriptionsOf(data))
+      val registration = Registration(config.name, modeOf(data), known, fingerprint)
+      registerConsumer(call.connection, identity, config, registration)
     }
     body.path("producerDataSet").elements().asScala.foreach { data =>
       producers.register(call.connection, identity, data.path("groupName").asText())
@@ -53,31 +66,37 @@ final class ClientHandler(
     )
   }
 
+  /** As in RocketMQ, a group that may not exist is passed over without an error. */
+  private def consumerGroups(body: JsonNode): Seq[(JsonNode, SubscriptionGroupConfig)] =
+    for {
+      data <- body.path("consumerDataSet").elements().asScala.toSeq
+      group = data.path("groupName").asText()
+      if Names.groupProblem(group).isEmpty
+      config <- groups.getOrCreate(group)
+    } yield data -> config
+
+  /**
+   * One write, however many groups are new. Who only reads need not have a retry topic: it is left
+   * out on a full disk, until a later heartbeat or the first message that is given back.
+   */
+  private def createRetryTopics(configs: Seq[SubscriptionGroupConfig]): Unit =
+    try creation.retryTopics(configs)
+    catch {
+      case error: IOException =>
+        logger.warn("retry topics of {} groups could not be written: {}", configs.size, error)
+    }
+
   /** True when the group's subscriptions are to be sent again. */
   private def registerConsumer(
       connection: Connection,
       identity: ClientIdentity,
-      data: JsonNode,
-      fingerprint: Int,
-      keepsSubscriptions: Boolean
+      config: SubscriptionGroupConfig,
+      registration: Registration
   ): Boolean = {
-    val group = data.path("groupName").asText()
-    // As in RocketMQ, a group that may not exist is passed over without an error.
-    if (Names.groupProblem(group).nonEmpty) false
-    else
-      groups.getOrCreate(group).fold(false) { config =>
-        creation.retryTopic(group, config.retryQueueNums)
-        val registration = Registration(
-          group,
-          modeOf(data),
-          Option.unless(keepsSubscriptions)(subscriptionsOf(data)),
-          fingerprint
-        )
-        val isKnown = consumers.hasFingerprint(group, fingerprint)
-        val change = consumers.register(connection, identity, registration)
-        if (config.notifyConsumerIdsChangedEnable) change.foreach(tellMembers)
-        !isKnown
-      }
+    val isKnown = consumers.hasFingerprint(config.name, registration.fingerprint)
+    val change = consumers.register(connection, identity, registration)
+    if (config.notifyConsumerIdsChangedEnable) change.foreach(tellMembers)
+    !isKnown
   }
 
   private def modeOf(data: JsonNode): ConsumeMode = ConsumeMode(
@@ -136,4 +155,8 @@ final class ClientHandler(
           ExtFields("consumerGroup" -> change.group)
         )
       }
+}
+
+object ClientHandler {
+  private val logger = LoggerFactory.getLogger(classOf[ClientHandler])
 }

@@ -51,7 +51,7 @@ final class GroupHandler(
     configs.flatMap(config => Names.groupProblem(config.name)).headOption.foreach { problem =>
       throw Failures.invalid(problem)
     }
-    configs.foreach(groups.put)
+    groups.put(configs: _*)
     call.answer(Response.ok)
   }
 

@@ -1,6 +1,6 @@
 package rmqordered.handler
 
-import rmqordered.model.{Names, Perm, TopicConfig}
+import rmqordered.model.{Names, Perm, SubscriptionGroupConfig, TopicConfig}
 import rmqordered.store.TopicTable
 
 /** Topics that come into being by being used, as RocketMQ's TopicConfigManager makes them. */
@@ -20,6 +20,12 @@ final class TopicCreation(topics: TopicTable) {
    */
   def retryTopic(group: String, queues: Int): TopicConfig =
     ensure(Names.retryTopic(group), queues)
+
+  /** The same of many groups, in one write. */
+  def retryTopics(groups: Iterable[SubscriptionGroupConfig]): Unit =
+    topics.putAllIfAbsent(groups.toSeq.map { group =>
+      TopicConfig(Names.retryTopic(group.name), group.retryQueueNums, group.retryQueueNums)
+    })
 
   /** Where messages of a topic come again that a group popped in vain. */
   def popRetryTopic(name: String): TopicConfig = ensure(name, 1)

@@ -55,6 +55,15 @@ final class TopicTable(file: SmallFile, system: Seq[TopicConfig]) {
     }
   }
 
+  /** Creates those of the topics that do not exist, all in one write. */
+  def putAllIfAbsent(wanted: Seq[TopicConfig]): Unit = synchronized {
+    val missing = wanted.filterNot(topic => contains(topic.name))
+    if (missing.nonEmpty) {
+      save(state.copy(topics = state.topics ++ missing.map(topic => topic.name -> topic)))
+      missing.foreach(topic => logger.info("topic created topic={}", topic.name))
+    }
+  }
+
   /** Forgets a topic; records of that name below `logEnd` are dead from now on. */
   def remove(topic: String, logEnd: Long): Unit = synchronized {
     if (state.topics.contains(topic)) {

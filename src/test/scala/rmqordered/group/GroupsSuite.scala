@@ -1,7 +1,5 @@
 package rmqordered.group
 
-import java.io.IOException
-
 import rmqordered.model.{ClientIdentity, ConsumeMode, Subscription, SubscriptionGroupConfig}
 import rmqordered.util.{ManualClock, MemoryFile}
 
@@ -75,13 +73,6 @@ class GroupsSuite extends munit.FunSuite {
     assertEquals(producers.members("p"), Vector.empty)
   }
 
-  test("a group comes into being on demand, if that is allowed, and survives a restart") {
-    val file = new MemoryFile()
-    assertEquals(new SubscriptionGroups(file, autoCreate = false).getOrCreate("g"), None)
-    assert(new SubscriptionGroups(file, autoCreate = true).getOrCreate("g").isDefined)
-    assert(new SubscriptionGroups(file, autoCreate = false).get("g").isDefined)
-  }
-
   test("a group's settings survive a restart, and a deletion does too") {
     val file = new MemoryFile()
     val config = SubscriptionGroupConfig(
@@ -96,13 +87,5 @@ class GroupsSuite extends munit.FunSuite {
     assertEquals(again.all, Seq(config))
     again.delete("g")
     assertEquals(new SubscriptionGroups(file, autoCreate = true).all, Nil)
-  }
-
-  test("a group that cannot be written does not exist") {
-    val file = new MemoryFile()
-    val groups = new SubscriptionGroups(file, autoCreate = true)
-    file.isBroken = true
-    intercept[IOException](groups.getOrCreate("g"))
-    assertEquals(groups.get("g"), None)
   }
 }

@@ -3,7 +3,7 @@ package rmqordered.handler
 import rmqordered.Proves._
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RequestCode, ResponseCode}
-import rmqordered.store.LimitedDisk
+import rmqordered.store.{LimitedDisk, StoreFixture}
 import rmqordered.util.Eventually
 
 /** What the broker itself stores (delayed messages, retries) while the disk takes nothing. */
@@ -82,5 +82,32 @@ class FullDiskSuite extends munit.FunSuite {
     broker.tick()
     assertEquals(giveBack().code, 0)
     broker.close()
+  }
+
+  test("a new group reads and joins on a full disk, and is written when there is room".proves(
+    "new-group-reads-on-full-disk"
+  )) {
+    val disk = new LimitedDisk
+    val folder = StoreFixture.temporaryFolder()
+    val broker = new TestBroker(folder, files = disk)
+    val client = broker.connect()
+    client.createTopic("t", 1)
+    client.send("t", 0, "m")
+    disk.isFull = true
+    client.request(RequestCode.PullMessage, pullFields("t", 0, 0, "consumerGroup" -> "puller"))
+    assertEquals(bodies(client.receive()), Seq("m"))
+    client.heartbeat("c1", "member", "t")
+    assertEquals(client.receive().code, 0)
+    val plain = pullFields("t", 0, 0, "consumerGroup" -> "member", "sysFlag" -> "0")
+    client.request(RequestCode.PullMessage, plain)
+    assertEquals(bodies(client.receive()), Seq("m"))
+    broker.tick(atLeastEveryMs = 1000)
+    disk.isFull = false
+    broker.tick(atLeastEveryMs = 1000)
+    broker.close()
+    val again = new TestBroker(folder)
+    val config = again.connect().call(RequestCode.GetSubscriptionGroupConfig, "group" -> "puller")
+    assertEquals(config.code, 0)
+    again.close()
   }
 }

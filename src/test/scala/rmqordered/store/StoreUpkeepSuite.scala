@@ -245,8 +245,12 @@ class StoreUpkeepSuite extends munit.FunSuite {
   }
 }
 
-/** The machine's disk, made to look full or to fail. */
+/** The machine's disk, made to look full or to fail; it tells what small files were written. */
 final class LimitedDisk extends FileLayer {
+  private val written = new java.util.concurrent.ConcurrentLinkedQueue[(String, Thread)]()
+
+  /** The names of the small files that were written and forced so far, and by whom. */
+  def writes: Seq[(String, Thread)] = written.toArray(Array.empty[(String, Thread)]).toSeq
   @volatile var usable: Long = Long.MaxValue
   @volatile var isFull = false
   @volatile var failsToForce = false
@@ -269,6 +273,7 @@ final class LimitedDisk extends FileLayer {
     DiskFiles.zero(file, from, until)
   }
   override def write(file: Path, content: Array[Byte]): Unit = {
+    written.add((file.getFileName.toString.stripSuffix(".tmp"), Thread.currentThread()))
     claim()
     DiskFiles.write(file, content)
   }
