@@ -29,13 +29,16 @@ final case class PeriodicTask(everyMs: Long, run: () => Unit)
  *
  * @param worker
  *   serves requests that may wait for a small file to be flushed, one at a time, in order
+ * @param leaseWorker
+ *   the same for locks and unlocks alone, beside the worker
  */
 final class BrokerCore(
     config: BrokerConfig,
     clock: Clock,
     directory: DataDirectory,
     identity: BrokerIdentity,
-    worker: Executor
+    worker: Executor,
+    leaseWorker: Executor
 ) extends ConnectionListener {
   import BrokerCore._
 
@@ -115,7 +118,13 @@ final class BrokerCore(
       AccessGuard.of(AclFile.load(file), store.recordAt(_).map(_.envelope.topic))
   }
   private val dispatcher =
-    new RequestDispatcher(RoutingTable.of(handlers), worker, guard, calls.answered)
+    new RequestDispatcher(
+      RoutingTable.of(handlers),
+      worker,
+      leaseWorker,
+      guard,
+      calls.answered
+    )
   onArrival = { key =>
     // Whoever waits for messages must not cost their sender its answer.
     Survive(logger, "waking pulls")(handlers.pull.onArrival(key))

@@ -36,9 +36,10 @@ final class EmbeddedBroker private (config: BrokerConfig) {
   private val directory = DataDirectory.open(Path.of(config(Settings.storePathRootDir)))
   private val server = closingOnFailure(directory.close())(new BrokerServer(config))
   private val bound = closingOnFailure(directory.close())(server.bind(listenAddress(config)))
-  private val worker = newWorker()
+  private val worker = newWorker("rmq-ordered-worker")
+  private val leaseWorker = newWorker("rmq-ordered-leases")
   private val core = closingOnFailure { server.close(); directory.close() } {
-    new BrokerCore(config, SystemClock, directory, identity, worker)
+    new BrokerCore(config, SystemClock, directory, identity, worker, leaseWorker)
   }
   private val timer = startTimer(core.periodicTasks)
   server.rehearse(core)
@@ -67,8 +68,9 @@ final class EmbeddedBroker private (config: BrokerConfig) {
       server.stopAccepting()
       core.releasePolls()
       timer.shutdown()
-      worker.shutdown()
-      worker.awaitTermination(WorkerStopMs, TimeUnit.MILLISECONDS)
+      val workers = Seq(worker, leaseWorker)
+      workers.foreach(_.shutdown())
+      workers.foreach(_.awaitTermination(WorkerStopMs, TimeUnit.MILLISECONDS))
       core.close()
       server.close()
       directory.close()
@@ -97,7 +99,7 @@ object EmbeddedBroker {
 
   private val WorkerStopMs = 5000L
 
-  // Lock and heartbeat requests waiting for a flush; beyond that clients are told to come back.
+  // Requests waiting for a flush, of either worker; beyond that clients are told to come back.
   private val WorkerQueue = 10000
 
   /**
@@ -170,14 +172,14 @@ object EmbeddedBroker {
     candidates.nextOption().getOrElse(InetAddress.getLoopbackAddress.getHostAddress)
   }
 
-  private def newWorker(): ThreadPoolExecutor =
+  private def newWorker(name: String): ThreadPoolExecutor =
     new ThreadPoolExecutor(
       1,
       1,
       0L,
       TimeUnit.MILLISECONDS,
       new LinkedBlockingQueue[Runnable](WorkerQueue),
-      daemon("rmq-ordered-worker")
+      daemon(name)
     )
 
   private def startTimer(tasks: Seq[PeriodicTask]): ScheduledExecutorService = {

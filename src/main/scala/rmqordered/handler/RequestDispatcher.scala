@@ -18,6 +18,12 @@ object ServedBy {
 
   /** The worker: may write and flush a small file. */
   case object Worker extends ServedBy
+
+  /**
+   * A worker of their own for locks and unlocks: clients trust a lease for a limited time, so
+   * nothing else may delay a renewal.
+   */
+  case object LeaseWorker extends ServedBy
 }
 
 final case class Route(servedBy: ServedBy, handle: Call => Unit)
@@ -32,6 +38,7 @@ final case class Route(servedBy: ServedBy, handle: Call => Unit)
 final class RequestDispatcher(
     routes: Map[Int, Route],
     worker: Executor,
+    leaseWorker: Executor,
     guard: AccessGuard = AccessGuard.open,
     onResponse: (Connection, RemotingCommand) => Boolean = (_, _) => false
 ) {
@@ -46,11 +53,14 @@ final class RequestDispatcher(
       routes.get(command.code) match {
         case None => serve(call, _ => throw Failures.unsupported(command.code))
         case Some(Route(ServedBy.NetworkThread, handle)) => serve(call, handle)
-        case Some(Route(ServedBy.Worker, handle)) =>
-          try worker.execute(() => serve(call, handle))
-          catch { case _: RejectedExecutionException => call.fail(Failures.busy) }
+        case Some(Route(ServedBy.Worker, handle)) => handOver(worker, call, handle)
+        case Some(Route(ServedBy.LeaseWorker, handle)) => handOver(leaseWorker, call, handle)
       }
     }
+
+  private def handOver(to: Executor, call: Call, handle: Call => Unit): Unit =
+    try to.execute(() => serve(call, handle))
+    catch { case _: RejectedExecutionException => call.fail(Failures.busy) }
 
   private def serve(call: Call, handle: Call => Unit): Unit =
     try {

@@ -61,13 +61,13 @@ final class ResetHandler(
     val wanted = targets(call, topic)
     if (wanted.isEmpty) throw new Refusal(ResponseCode.SystemError, "No queues to reset.")
     val table = wanted.map { case (key, offset) => identity.messageQueue(key) -> offset }
-    // The leases first: an owner must not commit between the two.
-    locks.endEpochs(group, table.map(_._1))
-    wanted.foreach { case (key, offset) =>
-      val offsetKey = OffsetKey(group, key)
-      offsets.reset(offsetKey, offset)
-      onReset(offsetKey)
+    val changes = wanted.map { case (key, offset) => OffsetKey(group, key) -> offset }
+    // In one step: an owner must not commit between the two, nor be granted a lease under which it
+    // would take the old offset for the new one.
+    locks.endEpochs(group, table.map(_._1)) {
+      changes.foreach { case (key, offset) => offsets.reset(key, offset) }
     }
+    changes.foreach { case (key, _) => onReset(key) }
     table
   }
 

@@ -1,6 +1,6 @@
 package rmqordered.handler
 
-import rmqordered.handler.ServedBy.{NetworkThread, Worker}
+import rmqordered.handler.ServedBy.{LeaseWorker, NetworkThread, Worker}
 import rmqordered.protocol.{RequestCode => Code}
 
 /** The handlers, one per family of requests. */
@@ -73,8 +73,8 @@ object RoutingTable {
     Code.GetConsumerListByGroup -> Route(NetworkThread, h.client.consumerIds),
     Code.CheckClientConfig -> Route(NetworkThread, h.client.checkClientConfig),
     Code.ConsumerSendMsgBack -> Route(NetworkThread, h.retry.sendBack),
-    Code.LockBatchMq -> Route(Worker, h.lock.lock),
-    Code.UnlockBatchMq -> Route(Worker, h.lock.unlock),
+    Code.LockBatchMq -> Route(LeaseWorker, h.lock.lock),
+    Code.UnlockBatchMq -> Route(LeaseWorker, h.lock.unlock),
     Code.GetQueueLeases -> Route(NetworkThread, h.lock.leases)
   )
 

@@ -143,12 +143,12 @@ final class QueueLockManager(
   /**
    * Ends the epochs of queues whatever their owners think, because their offsets are being reset:
    * the owners are refused from now on, and whoever locks next, they too, does so under a new
-   * epoch.
+   * epoch. The reset itself is done before any of the queues can be granted again.
    *
    * @throws java.io.IOException
    *   when that could not be recorded; then nothing is changed
    */
-  def endEpochs(group: String, queues: Seq[MessageQueue]): Unit =
+  def endEpochs(group: String, queues: Seq[MessageQueue])(reset: => Unit): Unit =
     changes.synchronized {
       val ended = leasesOf(group, queues)
       if (ended.nonEmpty) {
@@ -157,6 +157,7 @@ final class QueueLockManager(
           throw new IOException(s"the end of a lease could not be recorded in ${file.name}")
         end(ended, changed, OwnershipEvent.Reset)
       }
+      reset
     }
 
   /** Forgets the leases of a topic that is being deleted. */

@@ -222,4 +222,21 @@ class LockAndOffsetSuite extends BrokerSuite {
       Some("-1")
     )
   }
+
+  test("a lease is renewed while heartbeats and topic changes wait for the disk".proves(
+    "renewals-on-their-own"
+  )) {
+    val stuck = new java.util.concurrent.ConcurrentLinkedQueue[Runnable]()
+    val broker = new TestBroker(worker = task => { val _ = stuck.add(task) })
+    val (client, neighbour) = (broker.connect(), broker.connect())
+    assertEquals(epochOf(client.lock("c1", "g", "t", 0)), 1L)
+    neighbour.request(RequestCode.HeartBeat, body = "{}".getBytes)
+    neighbour.request(RequestCode.DeleteTopicInBroker, Map("topic" -> "t"))
+    broker.clock.advance(59000)
+    assertEquals(epochOf(client.lock("c1", "g", "t", 0)), 1L)
+    broker.clock.advance(59000)
+    assertEquals(client.unlock("c1", "g", "t", 0).code, 0)
+    assertEquals((stuck.size(), neighbour.hasAnswer), (2, false))
+    broker.close()
+  }
 }

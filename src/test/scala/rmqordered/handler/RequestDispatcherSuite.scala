@@ -1,6 +1,6 @@
 package rmqordered.handler
 
-import java.util.concurrent.RejectedExecutionException
+import java.util.concurrent.{Executor, RejectedExecutionException}
 
 import rmqordered.protocol.{Body, ExtFields, RemotingCommand, RequestCode, ResponseCode}
 
@@ -62,7 +62,7 @@ class RequestDispatcherSuite extends BrokerSuite {
         (call: Call) => { call.answer(Response.ok); call.answer(Response.ok) }
       )
     )
-    val dispatcher = new RequestDispatcher(routes, _.run())
+    val dispatcher = new RequestDispatcher(routes, _.run(), _.run())
     val connection = new RecordingConnection
     (1 to 4).foreach(code => dispatcher.dispatch(request(code), connection))
     assertEquals(connection.sent.map(_.code), Vector(1, 1, 0, 1))
@@ -70,11 +70,14 @@ class RequestDispatcherSuite extends BrokerSuite {
   }
 
   test("a full worker queue is answered busy") {
-    val routes = Map(1 -> Route(ServedBy.Worker, (call: Call) => call.answer(Response.ok)))
-    val dispatcher = new RequestDispatcher(routes, _ => throw new RejectedExecutionException())
+    val routes = Seq(ServedBy.Worker, ServedBy.LeaseWorker).zipWithIndex.map { case (by, code) =>
+      code -> Route(by, (call: Call) => call.answer(Response.ok))
+    }
+    val full: Executor = _ => throw new RejectedExecutionException()
+    val dispatcher = new RequestDispatcher(routes.toMap, full, full)
     val connection = new RecordingConnection
-    dispatcher.dispatch(request(1), connection)
-    assertEquals(connection.sent.map(_.code), Vector(ResponseCode.SystemBusy))
+    Seq(0, 1).foreach(code => dispatcher.dispatch(request(code), connection))
+    assertEquals(connection.sent.map(_.code), Vector.fill(2)(ResponseCode.SystemBusy))
   }
 
   broker.test("requests of RocketMQ that are not served say so") { b =>

@@ -2,8 +2,7 @@ package rmqordered.handler
 
 import java.net.InetSocketAddress
 import java.nio.file.Path
-import java.util.concurrent.LinkedBlockingQueue
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{Executor, LinkedBlockingQueue, TimeUnit}
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
@@ -26,7 +25,9 @@ final class TestBroker(
     folder: Path = StoreFixture.temporaryFolder(),
     settings: Map[String, String] = Map.empty,
     files: FileLayer = DiskFiles,
-    val clock: ManualClock = new ManualClock()
+    val clock: ManualClock = new ManualClock(),
+    worker: Executor = _.run(),
+    leaseWorker: Executor = _.run()
 ) {
   private val directory = DataDirectory.open(folder, files)
   private val identity = BrokerIdentity(
@@ -41,7 +42,8 @@ final class TestBroker(
     clock,
     directory,
     identity,
-    task => task.run()
+    worker,
+    leaseWorker
   )
 
   def connect(): TestClient = new TestClient(this)

@@ -423,7 +423,7 @@ class QueueLockManagerSuite extends munit.FunSuite {
     world.lock("a")
     val order = new java.util.concurrent.ConcurrentLinkedQueue[String]()
     val resetting = new Thread(() => {
-      world.locks.endEpochs("g", Seq(queue))
+      world.locks.endEpochs("g", Seq(queue))(())
       val _ = order.add("reset")
     })
     world.locks.ifCurrent("g", queue, 1L) {
@@ -465,5 +465,26 @@ class QueueLockManagerSuite extends munit.FunSuite {
     goOn.countDown()
     granting.join()
     assert(locks.ifCurrent("g", queue, 1L)(()).isRight)
+  }
+
+  test("between the end of an epoch and the reset it is for nobody gets the queue") {
+    val world = new World
+    world.lock("a")
+    val order = new java.util.concurrent.ConcurrentLinkedQueue[String]()
+    val taker = new Thread(() => {
+      world.lock("b")
+      val _ = order.add("granted")
+    })
+    world.locks.endEpochs("g", Seq(queue)) {
+      assert(!world.isCurrent(1L))
+      taker.start()
+      val deadline = System.nanoTime() + 5000000000L
+      def waits =
+        Set(Thread.State.BLOCKED, Thread.State.WAITING, Thread.State.TERMINATED)(taker.getState)
+      while (!waits && System.nanoTime() < deadline) Thread.onSpinWait()
+      order.add("reset")
+    }
+    taker.join()
+    assertEquals(order.toArray.toSeq, Seq[AnyRef]("reset", "granted"))
   }
 }

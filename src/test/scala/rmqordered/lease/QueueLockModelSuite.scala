@@ -83,7 +83,7 @@ class QueueLockModelSuite extends munit.FunSuite {
           model.restart()
         case 3 if random.nextInt(3) == 0 =>
           file.isBroken = random.nextInt(3) == 0
-          if (Try(locks.endEpochs("g", asked)).isSuccess) asked.foreach(model.endEpoch)
+          if (Try(locks.endEpochs("g", asked)(())).isSuccess) asked.foreach(model.endEpoch)
           file.isBroken = false
         case _ =>
           file.isBroken = random.nextInt(8) == 0
