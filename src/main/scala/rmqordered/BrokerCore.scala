@@ -12,7 +12,7 @@ import rmqordered.handler._
 import rmqordered.lease.{LeaseFile, LeaseSettings, QueueLockManager}
 import rmqordered.model.{MessageQueue, Names, Perm, QueueKey, TopicConfig}
 import rmqordered.net.ConnectionListener
-import rmqordered.offset.ConsumerOffsets
+import rmqordered.offset.{ConsumerOffsets, OffsetLoss}
 import rmqordered.pop.{LogJournal, PopFollower, PopTable}
 import rmqordered.protocol.RemotingCommand
 import rmqordered.schedule.{DelayLimits, DelayPlanner, LevelDelivery, TimerDelivery}
@@ -63,12 +63,20 @@ final class BrokerCore(
   popFollower.clampTo(store)
   pops.connect(new LogJournal(store, identity.storeHost))
   private val kv = new KvTable(directory.table("kvConfig"))
-  private val offsets = new ConsumerOffsets(directory.table("consumerOffset"))
-  offsets.clampTo(store.maxOffset)
   private val groups = new SubscriptionGroups(
     directory.table("subscriptionGroup"),
     config(Settings.autoCreateSubscriptionGroup)
   )
+  private val offsets = new ConsumerOffsets(
+    directory.table("consumerOffset"),
+    isFirstStart = store.logEnd == 0L,
+    everything = OffsetLoss(
+      Option(groups.all.map(_.name).toSet).filter(_.nonEmpty),
+      store.topics.all.filter(hasMessages).map(_.name).toSet
+    )
+  )
+  // Writes them too, if there was no file: from now on a missing one is a loss.
+  offsets.clampTo(store.maxOffset)
   private val consumers =
     new ConsumerGroups[Connection](clock, config(Settings.channelExpiredTimeout).toLong)
   private val producers = new ProducerGroups[Connection]
@@ -184,6 +192,9 @@ final class BrokerCore(
     flushDelays()
   }
 
+  private def hasMessages(topic: TopicConfig): Boolean =
+    (0 until topic.queueNums).exists(id => store.maxOffset(QueueKey(topic.name, id)) > 0)
+
   private def hasQueue(queue: MessageQueue): Boolean =
     queue.brokerName == identity.brokerName && queue.queueId >= 0 &&
       store.topics.get(queue.topic).exists(queue.queueId < _.queueNums)
@@ -249,7 +260,7 @@ final class BrokerCore(
         locks.removeGroup,
         pops.removeGroup
       ),
-      runtime = new RuntimeHandler(identity, store, traffic, clock, directory.path.toFile),
+      runtime = new RuntimeHandler(identity, store, offsets, traffic, clock, directory.path.toFile),
       stream = new StreamHandler(store),
       query = new QueryHandler(store, config(Settings.maxPullBytes)),
       pop = popHandlers(filters)

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import rmqordered.lease.StaleEpoch
 import rmqordered.model.QueueKey
+import rmqordered.offset.OffsetsLost
 import rmqordered.protocol.{
   ExtFields,
   MessageProperties,
@@ -31,6 +32,7 @@ object Failures {
         ResponseCode.InvalidParameter,
         Some(s"The request cannot be read: ${error.getMessage}.")
       )
+    case error: OffsetsLost => Response(ResponseCode.OffsetsLost, Some(error.getMessage))
     case error: IOException =>
       Response(ResponseCode.SystemError, Some(s"${error.getClass.getName}: ${error.getMessage}"))
     case other =>

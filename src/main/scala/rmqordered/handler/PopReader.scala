@@ -25,6 +25,7 @@ final class PopReader(
 
   /** Pops for a request; `done` hears of it when everything found is on record. */
   def pop(request: PopRequest)(done: PopFinding => Unit): Unit = {
+    ensureStartsKnown(request)
     val times = PopTimes(clock.wallMillis(), request.invisibleMs)
     val turn = new Turn(request, times)
     // As RocketMQ: one pop of five looks at failed messages first, the others look at them last.
@@ -40,6 +41,13 @@ final class PopReader(
     turn.finish(done)
   }
 
+  /** Before anything is taken: what was taken would wait for its time to be over. */
+  private def ensureStartsKnown(request: PopRequest): Unit =
+    if (offsets.isLost) queuesOf(request).foreach { key =>
+      val offsetKey = OffsetKey(request.group, key)
+      pops.under(offsetKey)(queue => startOf(queue, offsetKey, request))
+    }
+
   private def retries(turn: Turn): Unit =
     turn.request.retryTopics.zip(Seq(PopReply.RetryKind, PopReply.RetryKindV2)).foreach {
       case (name, kind) =>
@@ -50,11 +58,7 @@ final class PopReader(
 
   /** Whether a pop would find something now. */
   def hasMessages(request: PopRequest): Boolean = {
-    val topics = request.queueIds.map(QueueKey(request.topic.name, _)) ++
-      request.retryTopics.flatMap(store.topics.get).flatMap(topic =>
-        (0 until topic.readQueueNums).map(QueueKey(topic.name, _))
-      )
-    topics.exists { key =>
+    queuesOf(request).exists { key =>
       val offsetKey = OffsetKey(request.group, key)
       pops.under(offsetKey) { queue =>
         !isBlocked(queue, request) && {
@@ -65,6 +69,12 @@ final class PopReader(
       }
     }
   }
+
+  private def queuesOf(request: PopRequest): Seq[QueueKey] =
+    request.queueIds.map(QueueKey(request.topic.name, _)) ++
+      request.retryTopics.flatMap(store.topics.get).flatMap(topic =>
+        (0 until topic.readQueueNums).map(QueueKey(topic.name, _))
+      )
 
   /** When the first queue that blocks an orderly pop is free again. */
   def freeAt(request: PopRequest): Long =

@@ -4,6 +4,7 @@ import java.io.File
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import rmqordered.offset.ConsumerOffsets
 import rmqordered.stats.{DailyTotal, Rates, Traffic}
 import rmqordered.store.MessageStore
 import rmqordered.util.{Clock, Json}
@@ -18,6 +19,7 @@ import rmqordered.util.{Clock, Json}
 final class RuntimeHandler(
     identity: BrokerIdentity,
     store: MessageStore,
+    offsets: ConsumerOffsets,
     traffic: Traffic,
     clock: Clock,
     folder: File
@@ -39,6 +41,7 @@ final class RuntimeHandler(
       .put("runtime", runtime)
     putTraffic(table)
     putStore(table)
+    putFaults(table)
     zeros.foreach(name => table.put(name, "0"))
     fractions.foreach(name => table.put(name, "0.0"))
     call.answer(Response.json(root))
@@ -70,6 +73,11 @@ final class RuntimeHandler(
       .put("commitLogMaxOffset", store.logEnd.toString)
       .put("earliestMessageTimeStamp", earliest.toString)
       .put("commitLogDiskRatio", usedRatio.toString)
+  }
+
+  /** What went wrong on the disk, for whoever watches over brokers. */
+  private def putFaults(table: ObjectNode): Unit = {
+    val _ = table.put("consumerOffsetsLost", offsets.isLost.toString)
   }
 
   /** Three rates with spaces between them, which mqadmin splits. */

@@ -3,13 +3,12 @@ package rmqordered.offset
 import java.io.IOException
 import java.util.concurrent.ConcurrentHashMap
 
-import com.fasterxml.jackson.databind.node.ObjectNode
 import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
 import rmqordered.model.QueueKey
-import rmqordered.util.{Json, SmallFile}
+import rmqordered.util.SmallFile
 
 /** Whose offset of which queue. */
 final case class OffsetKey(group: String, queue: QueueKey)
@@ -30,19 +29,54 @@ object CommitOutcome {
  * A reset offset is pending until a pull takes it: meanwhile it is what the group has, and plain
  * commits of consumers that do not know of it yet are ignored.
  *
- * Thread-safe. The file is RocketMQ's consumerOffset.json in strict JSON:
- * `{"offsetTable":{"topic@group":{"0":42}}}`, and pending resets in `resetTable` likewise.
+ * The file is written at the first start already. Where there were messages before, a missing one
+ * is a loss: the broker serves, but who asks for an offset that may have been there gets an error,
+ * for "no offset" would let the group begin again, or skip what it had not read.
+ *
+ * Thread-safe.
+ *
+ * @param isFirstStart
+ *   whether there is nothing yet that an offset could be lost of
+ * @param everything
+ *   what a loss concerns: the groups and topics that are known
  */
-final class ConsumerOffsets(file: SmallFile) {
+final class ConsumerOffsets(
+    smallFile: SmallFile,
+    isFirstStart: Boolean = true,
+    everything: => OffsetLoss = OffsetLoss(None, Set.empty)
+) {
   import ConsumerOffsets._
 
-  private val table = new ConcurrentHashMap[OffsetKey, java.lang.Long](load("offsetTable").asJava)
-  private val resets = new ConcurrentHashMap[OffsetKey, java.lang.Long](load("resetTable").asJava)
-  @volatile private var changed = false
+  private val file = new OffsetFile(smallFile)
+  private val recorded = file.load()
+  private val table = concurrent(recorded.fold(nothing)(_.offsets))
+  private val resets = concurrent(recorded.fold(nothing)(_.resets))
+  @volatile private var loss: Option[OffsetLoss] =
+    recorded.fold(Option.unless(isFirstStart)(everything))(_.loss)
+  @volatile private var changed = recorded.isEmpty
   @volatile private var fencedChanged = false
+  if (recorded.isEmpty && isLost)
+    logger.error(
+      "the committed offsets are lost; groups that ask for theirs get an error file={}",
+      file.name
+    )
+  else if (isLost)
+    logger.error("committed offsets were lost earlier and not all are set again file={}", file.name)
 
-  def get(key: OffsetKey): Option[Long] =
-    Option(resets.get(key)).orElse(Option(table.get(key))).map(_.longValue)
+  /** Whether there are offsets that were lost. */
+  def isLost: Boolean = loss.isDefined
+
+  /**
+   * The offset a group has, if it ever had one.
+   *
+   * @throws OffsetsLost
+   *   when it may have had one that is lost
+   */
+  def get(key: OffsetKey): Option[Long] = {
+    val found = Option(resets.get(key)).orElse(Option(table.get(key))).map(_.longValue)
+    if (found.isEmpty && loss.exists(_.concerns(key))) throw new OffsetsLost(key, file.name)
+    found
+  }
 
   /** Commits any offset, lower ones too: consumers of RocketMQ may seek back. */
   def commit(key: OffsetKey, queueOffset: Long): Unit =
@@ -86,16 +120,22 @@ final class ConsumerOffsets(file: SmallFile) {
 
   def groupsOf(topic: String): Set[String] = keys.filter(_.queue.topic == topic).map(_.group).toSet
 
-  def removeGroup(group: String): Unit = remove(_.group == group)
+  def removeGroup(group: String): Unit = {
+    loss = loss.flatMap(_.withoutGroup(group))
+    remove(_.group == group)
+  }
 
-  def removeTopic(topic: String): Unit = remove(_.queue.topic == topic)
+  def removeTopic(topic: String): Unit = {
+    loss = loss.flatMap(_.withoutTopic(topic))
+    remove(_.queue.topic == topic)
+  }
 
   /** Writes what changed since the last write. */
   def flush(): Unit = synchronized {
     if (changed) {
       changed = false
       fencedChanged = false
-      try file.replace(encode())
+      try file.save(RecordedOffsets(values(table), values(resets), loss))
       catch {
         case error: IOException =>
           changed = true
@@ -115,18 +155,8 @@ final class ConsumerOffsets(file: SmallFile) {
 
   private def keys: Iterator[OffsetKey] = table.keySet().iterator().asScala
 
-  private def encode(): Array[Byte] = {
-    val root = Json.obj()
-    put(root.putObject("offsetTable"), table)
-    if (!resets.isEmpty) put(root.putObject("resetTable"), resets)
-    Json.bytes(root)
-  }
-
-  private def put(target: ObjectNode, offsets: ConcurrentHashMap[OffsetKey, java.lang.Long]): Unit =
-    offsets.forEach { (key, queueOffset) =>
-      val queues = target.withObjectProperty(key.queue.topic + Separator + key.group)
-      val _ = queues.put(key.queue.queueId.toString, queueOffset.longValue)
-    }
+  private def values(offsets: OffsetTable): Iterable[(OffsetKey, Long)] =
+    offsets.asScala.view.mapValues(_.longValue)
 
   /**
    * Takes back offsets beyond the end of their queues, pending resets too: with asynchronous flush
@@ -141,7 +171,7 @@ final class ConsumerOffsets(file: SmallFile) {
   }
 
   private def clamp(
-      offsets: ConcurrentHashMap[OffsetKey, java.lang.Long],
+      offsets: OffsetTable,
       maxOffset: QueueKey => Long
   ): Unit =
     offsets.forEach { (key, committed) =>
@@ -159,35 +189,17 @@ final class ConsumerOffsets(file: SmallFile) {
         changed = true
       }
     }
-
-  // Without offsets groups repeat messages; that is better than a broker that does not start.
-  private def readRoot(): Option[ObjectNode] =
-    try Json.read(file)
-    catch {
-      case error: IOException =>
-        logger.error("the committed offsets are lost, groups start anew file={}", file.name, error)
-        None
-    }
-
-  private def load(name: String): Map[OffsetKey, java.lang.Long] = {
-    val loaded = for {
-      root <- readRoot().iterator
-      entry <- root.path(name).properties().asScala.iterator
-      separator = entry.getKey.indexOf(Separator.toInt)
-      if separator > 0
-      queue <- entry.getValue.properties().asScala.iterator
-    } yield {
-      val key = QueueKey(entry.getKey.substring(0, separator), queue.getKey.toInt)
-      OffsetKey(entry.getKey.substring(separator + 1), key) ->
-        java.lang.Long.valueOf(queue.getValue.asLong())
-    }
-    loaded.toMap
-  }
 }
 
 object ConsumerOffsets {
   private val logger = LoggerFactory.getLogger(classOf[ConsumerOffsets])
 
-  // Legal in neither a topic nor a group name.
-  private val Separator = '@'
+  private type OffsetTable = ConcurrentHashMap[OffsetKey, java.lang.Long]
+  private val nothing = Iterable.empty[(OffsetKey, Long)]
+
+  private def concurrent(offsets: Iterable[(OffsetKey, Long)]): OffsetTable = {
+    val made = new OffsetTable()
+    offsets.foreach { case (key, queueOffset) => made.put(key, queueOffset) }
+    made
+  }
 }

@@ -42,4 +42,7 @@ object ResponseCode {
 
   /** A stamped send belongs to a batch before the stream's last one. */
   val StaleBatch = 9006
+
+  /** Where the group goes on was known once and is lost; the remark names the ways out. */
+  val OffsetsLost = 9008
 }

@@ -33,7 +33,7 @@ class ConsumerOffsetsSuite extends munit.FunSuite {
   }
 
   test("only a fenced commit makes the short interval write".proves("lease-commit-never-back")) {
-    val file = new MemoryFile()
+    val file = new MemoryFile(Some("{}"))
     val offsets = new ConsumerOffsets(file)
     offsets.commit(key, 1L)
     offsets.flushFenced()
@@ -44,7 +44,7 @@ class ConsumerOffsetsSuite extends munit.FunSuite {
   }
 
   test("nothing is written when nothing changed, and a failed write is tried again") {
-    val file = new MemoryFile()
+    val file = new MemoryFile(Some("{}"))
     val offsets = new ConsumerOffsets(file)
     offsets.flush()
     assertEquals(file.replacements, 0)
@@ -73,11 +73,63 @@ class ConsumerOffsetsSuite extends munit.FunSuite {
     assertEquals(file.replacements, written)
   }
 
-  test("offsets that cannot be read are lost loudly, and the broker starts") {
-    val offsets = new ConsumerOffsets(new MemoryFile(Some("{\"offsetTable\":")))
+  private val loss = OffsetLoss(Some(Set("g", "h")), Set("t"))
+
+  private def found(file: MemoryFile): ConsumerOffsets =
+    new ConsumerOffsets(file, isFirstStart = false, everything = loss)
+
+  private def ensureLost(offsets: ConsumerOffsets, key: OffsetKey): Unit = {
+    val problem = intercept[OffsetsLost](offsets.get(key)).getMessage
+    assert(problem.contains("resetOffsetByTime -g") && problem.contains("write {}"), problem)
+  }
+
+  test("the file is there from the first start on, so that a missing one is a loss".proves(
+    "lost-offsets-told"
+  )) {
+    val file = new MemoryFile()
+    new ConsumerOffsets(file).clampTo(_ => 0L)
+    assertEquals(file.text, """{"offsetTable":{}}""")
+    assertEquals(found(file).get(key), None)
+  }
+
+  test("offsets that are missing or damaged are lost loudly, also after another start".proves(
+    "lost-offsets-told"
+  )) {
+    Seq(None, Some("{\"offsetTable\":")).foreach { content =>
+      val file = new MemoryFile(content)
+      val offsets = found(file)
+      offsets.clampTo(_ => 0L)
+      assert(offsets.isLost)
+      ensureLost(offsets, key)
+      offsets.commit(key, 1L)
+      assertEquals(offsets.get(key), Some(1L))
+      offsets.flush()
+      val again = found(file)
+      assert(again.isLost)
+      assertEquals(again.get(key), Some(1L))
+      ensureLost(again, OffsetKey("g", QueueKey("t", 4)))
+    }
+  }
+
+  test("what is newer than a loss begins as it would without one".proves("lost-offsets-told")) {
+    val offsets = found(new MemoryFile())
+    assertEquals(offsets.get(OffsetKey("new", QueueKey("t", 0))), None)
+    assertEquals(offsets.get(OffsetKey("g", QueueKey("new", 0))), None)
+    offsets.reset(key, 7L)
+    assertEquals(offsets.get(key), Some(7L))
+    offsets.removeGroup("g")
     assertEquals(offsets.get(key), None)
-    offsets.commit(key, 1L)
-    assertEquals(offsets.get(key), Some(1L))
+    ensureLost(offsets, OffsetKey("h", QueueKey("t", 0)))
+    offsets.removeTopic("t")
+    assert(!offsets.isLost)
+  }
+
+  test("of a missing file the previous version is used, unless it is the first one".proves(
+    "lost-offsets-told"
+  )) {
+    val kept = """{"offsetTable":{"t@g":{"3":42}}}"""
+    assertEquals(found(new MemoryFile(None, Some(kept))).get(key), Some(42L))
+    ensureLost(found(new MemoryFile(None, Some("""{"offsetTable":{}}"""))), key)
   }
 
   test("groups and topics can be listed and removed") {
