@@ -5,7 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.spark.harness import Source, produce, start_collecting
+from tests.spark.harness import (
+    Source,
+    collect_available,
+    failure_of,
+    produce,
+    start_collecting,
+)
 from tests.spark.script import (
     KILLED_IN_BATCH,
     AddMessages,
@@ -102,3 +108,28 @@ def test_a_foreign_checkpoint_is_refused_and_stays_as_it_is(
     Script(source, client, topic, checkpoint).play(Start(), ExpectFailure(words))
     assert {p: p.read_bytes() for p in before} == before
     assert sorted(p.name for p in (checkpoint / "offsets").iterdir() if p.suffix != ".crc") == ["0"]
+
+
+@proves("torn-first-offsets")
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+def test_a_file_left_by_a_kill_in_the_first_batch_is_all_that_stops_the_query(
+    client: Client, topic: str, source: Source, tmp_path: Path
+) -> None:
+    """What a driver leaves that is killed before it has renamed its first offsets."""
+    sent = produce(client, topic, keys=10, sequences=range(3))
+    checkpoint = tmp_path / "cp"
+    options = {"leaseMode": "none", "startingOffsets": "earliest"}
+    collect_available(source.stream(**options), checkpoint)
+    shutil.rmtree(checkpoint / "commits")
+    offsets = checkpoint / "offsets"
+    torn = offsets / ".0.0d3a0a9c-1f7e-4d7c-9f0e-5b7f6f0f8c11.tmp"
+    (offsets / "0").rename(torn)
+    (offsets / ".0.crc").rename(offsets / f".{torn.name}.crc")
+
+    query, _ = start_collecting(source.stream(**options), checkpoint)
+    assert "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY" in failure_of(query)
+    # As docs/source.md says.
+    for left in offsets.iterdir():
+        assert left.name.startswith(".")
+        left.unlink()
+    assert len(collect_available(source.stream(**options), checkpoint).rows) == sent
