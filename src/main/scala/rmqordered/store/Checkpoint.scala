@@ -23,13 +23,16 @@ final case class IndexPosition(file: Long, entries: Int)
  *   the newest store time given out, which must not fall
  * @param queueFileBytes
  *   the size of the queue files: with another one they are made anew
+ * @param sealKey
+ *   what marks the seals of the log; nothing when an older version has written this
  */
 final case class Checkpoint(
     logOffset: Long,
     storeTimestamp: Long,
     queueFileBytes: Int,
     index: Option[IndexPosition],
-    queues: Vector[QueuePosition]
+    queues: Vector[QueuePosition],
+    sealKey: Option[Int] = None
 ) {
 
   /** Says no more of the files of queues and index, which are about to be made anew. */
@@ -47,6 +50,7 @@ final case class Checkpoint(
     index.foreach { at =>
       root.putObject("index").put("file", at.file).put("entries", at.entries)
     }
+    sealKey.foreach(key => root.put("sealKey", f"$key%08x"))
     val topics = root.putObject("queues")
     queues.groupBy(_.key.topic).foreach { case (topic, positions) =>
       val node = topics.putObject(topic)
@@ -74,7 +78,8 @@ object Checkpoint {
       ),
       root.path("queues").properties().asScala.iterator.flatMap(e =>
         decodeTopic(e.getKey, e.getValue)
-      ).toVector
+      ).toVector,
+      Option(root.get("sealKey")).map(key => Integer.parseUnsignedInt(key.asText(), 16))
     )
   }
 

@@ -17,14 +17,26 @@ final class Appended(val offsets: Array[Long], val sizes: Array[Int])
  * Thread-safety: `append`, `isShort` and `retire` by one thread at a time (the store's append
  * lock), `force` likewise (the flush lock); everything else by any thread. After a crash `Recovery`
  * cuts off what is not a whole append.
+ *
+ * @param durableTo
+ *   up to where what was found is known to be on disk
+ * @param sealKey
+ *   what marks the seals of this log
  */
-final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recovered: RecoveredLog)
-    extends Growing {
+final class CommitLog(
+    files: FileLayer,
+    folder: Path,
+    segmentBytes: Int,
+    recovered: RecoveredLog,
+    durableTo: Long,
+    sealKey: Int
+) extends Growing {
   import CommitLog._
 
   @volatile private var segments: Vector[MappedSegment] = recovered.segments
   private var writePosition: Int = recovered.writePosition
   @volatile private var end: Long = recovered.end
+  @volatile private var forcedTo: Long = durableTo
   // By whoever makes bytes durable: files below have names that are. None at first: a broker that
   // was killed may not have come to it.
   private var namedTo = 0L
@@ -70,7 +82,8 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
       target.putInt(at, sizes(i))
       i += 1
     }
-    AppendSeal.write(segment.bytes, start, start + total)
+    val mark = AppendSeal.Mark.of(segment.baseOffset + start, forcedTo, sealKey)
+    AppendSeal.write(segment.bytes, start, start + total, mark)
     writePosition = start + total + AppendSeal.Bytes
     end = segment.baseOffset + writePosition
     new Appended(offsets, sizes)
@@ -170,7 +183,10 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
     gone
   }
 
-  /** Makes the bytes of a range of offsets durable, by one thread at a time. */
+  /**
+   * Makes the bytes of a range of offsets durable, by one thread at a time, and the ranges in
+   * order: what lies before is on disk already.
+   */
   def force(from: Long, to: Long): Unit = {
     val current = segments
     // A file's name must be as durable as the records in it. Not when it is made: an append would
@@ -184,6 +200,7 @@ final class CommitLog(files: FileLayer, folder: Path, segmentBytes: Int, recover
       val stop = Math.min(to - segment.baseOffset, segment.capacity.toLong)
       if (start < stop) segment.force(start.toInt, stop.toInt)
     }
+    forcedTo = Math.max(forcedTo, to)
   }
 }
 

@@ -21,13 +21,27 @@ final case class RecoveredLog(
  * append, believes those whose seal matches, and cuts the log at the first that does not. What was
  * acknowledged was forced together with everything before it, so it is never behind such a place.
  *
- * Must not: throw away anything below `durableTo`, the checkpoint. There a bad append or a missing
- * file is damage, not a torn write, and somebody has to look: the broker refuses to start. Without
- * a checkpoint the same holds for everything with a file behind it. Nor an append whose seal
- * matches, wherever it is: if its records cannot be read, they were written so.
+ * Must not: throw away anything that was on disk once. There a bad append or a missing file is
+ * damage, not a torn write, and somebody has to look: the broker refuses to start. That is
+ * everything below `durableTo`, the checkpoint, and below the place up to which a good append
+ * further on says the log was forced. Without a checkpoint the same holds for everything with a
+ * file behind it. Nor an append whose seal matches, wherever it is: if its records cannot be read,
+ * they were written so.
+ *
+ * @param sealKey
+ *   what marks the seals of this log, as far as the checkpoint knows
  */
-final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableTo: Option[Long]) {
+final class Recovery(
+    files: FileLayer,
+    folder: Path,
+    segmentBytes: Int,
+    durableTo: Option[Long],
+    sealKey: Option[Int] = None
+) {
   import Recovery._
+
+  // Those met on the way count as well: the checkpoint may be lost.
+  private var keys = sealKey.toSet
 
   private var lastStoreTimestamp = 0L
   private var records = 0L
@@ -105,6 +119,7 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
     val last = segments.last
     val end = last.baseOffset + scan.position
     ensureNotDamage(last, scan, behind)
+    ensureNeverForced(last, scan, behind)
     val problem =
       scan.problem.orElse(Option.when(behind.nonEmpty)(s"${behind.length} files behind the end"))
     problem.foreach { what =>
@@ -144,6 +159,34 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
     }
   }
 
+  /**
+   * Refuses to cut what a good append further on calls forced. Of several it is the first one whose
+   * word is enough; a torn append before one that knows nothing of it is what a power failure
+   * leaves.
+   */
+  private def ensureNeverForced(
+      last: MappedSegment,
+      scan: Scan,
+      behind: Vector[MappedSegment]
+  ): Unit = {
+    val end = last.baseOffset + scan.position
+    val rest = Option.unless(scan.isFull)((last, scan.position)).toVector ++ behind.map((_, 0))
+    rest.foreach { case (segment, from) =>
+      AppendSeal.search(segment.bytes, from, keys) { (start, mark) =>
+        val forcedTo = segment.baseOffset + start - mark.behind
+        if (mark.behind >= 0 && forcedTo > end)
+          throw new StoreError(
+            s"The commit log file ${last.file} is damaged at byte ${scan.position} " +
+              s"(${scan.problem.getOrElse("no record")}): a good append at ${segment.baseOffset + start} " +
+              s"says that the log was on disk up to $forcedTo, so this is no torn end. Nothing was " +
+              "cut off; restore the file from a backup or move it and the later files away."
+          )
+        true
+      }
+      segment.noteRead(segment.capacity - from)
+    }
+  }
+
   private def scanSegment(
       segment: MappedSegment,
       start: Int,
@@ -153,12 +196,13 @@ final class Recovery(files: FileLayer, folder: Path, segmentBytes: Int, durableT
     var result: Option[Scan] = None
     while (result.isEmpty) {
       AppendSeal.check(segment.bytes, position) match {
-        case AppendSeal.Whole(sealAt) =>
+        case AppendSeal.Whole(sealAt, end, mark) =>
           val found = readAppend(segment, position, sealAt)
             .fold(problem => throw unreadable(segment, position, problem), identity)
           segment.noteRead(sealAt - position)
           found.foreach(accept(_, visit))
-          position = sealAt + AppendSeal.Bytes
+          mark.foreach(found => if (!keys.contains(found.key)) keys += found.key)
+          position = end
         case AppendSeal.Filler(size) =>
           val isFull = position + size == segment.capacity
           val problem = Option.unless(isFull)(s"filler of $size bytes")

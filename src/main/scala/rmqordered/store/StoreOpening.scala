@@ -1,5 +1,7 @@
 package rmqordered.store
 
+import java.security.SecureRandom
+
 import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
@@ -12,6 +14,8 @@ import rmqordered.util.Json
  *
  * @param durableTo
  *   up to where the log is known to be on disk
+ * @param sealKey
+ *   what marks the seals of this log
  */
 final case class OpenedStore(
     log: CommitLog,
@@ -20,7 +24,8 @@ final case class OpenedStore(
     storeTimestamp: Long,
     scannedRecords: Long,
     isNew: Boolean,
-    durableTo: Long
+    durableTo: Long,
+    sealKey: Int
 )
 
 /**
@@ -48,7 +53,13 @@ final class StoreOpening(
   private val queues = new QueueTable(directory, queueFileBytes)
   private val index = new KeyIndex(files, directory.index, indexShape)
   private val recovery =
-    new Recovery(files, directory.commitLog, segmentBytes, checkpoint.map(_.logOffset))
+    new Recovery(
+      files,
+      directory.commitLog,
+      segmentBytes,
+      checkpoint.map(_.logOffset),
+      checkpoint.flatMap(_.sealKey)
+    )
   private val logMin = recovery.minOffset.getOrElse(0L)
   // Queues that the checkpoint knows and that still belong to a living topic.
   private val known: Map[QueueKey, QueuePosition] = checkpoint.iterator
@@ -83,10 +94,20 @@ final class StoreOpening(
     topics.lowerTombstones(recovered.end)
     val storeTimestamp =
       Math.max(recovered.lastStoreTimestamp, checkpoint.fold(0L)(_.storeTimestamp))
-    val log = new CommitLog(files, directory.commitLog, segmentBytes, recovered)
-    val isNew = checkpoint.isEmpty && recovered.end == 0L
     val durableTo = checkpoint.fold(logMin)(_.logOffset)
-    OpenedStore(log, queues, index, storeTimestamp, recovered.scannedRecords, isNew, durableTo)
+    val sealKey = checkpoint.flatMap(_.sealKey).getOrElse(new SecureRandom().nextInt())
+    val log =
+      new CommitLog(files, directory.commitLog, segmentBytes, recovered, durableTo, sealKey)
+    OpenedStore(
+      log,
+      queues,
+      index,
+      storeTimestamp,
+      recovered.scannedRecords,
+      isNew = checkpoint.isEmpty && recovered.end == 0L,
+      durableTo,
+      sealKey
+    )
   }
 
   /** Followers that know more than the log does are wrong about it, and are shown all of it. */

@@ -84,7 +84,8 @@ final class StoreUpkeep(
       storeTimestamp(),
       config(Settings.mappedFileSizeConsumeQueue),
       index.position,
-      queues.positions
+      queues.positions,
+      Some(parts.sealKey)
     )
     // What has not grown is not pictured again: followers may be large.
     val isNew = !last.exists(_.logOffset == now.logOffset)

@@ -12,7 +12,14 @@ class ClaimAheadSuite extends munit.FunSuite {
   private val tenth = content("x" * (CommitLog.AllocationStepBytes / 10))
 
   private def emptyLog(files: FileLayer): CommitLog =
-    new CommitLog(files, temporaryFolder(), SegmentBytes, RecoveredLog(Vector.empty, 0, 0L, 0L))
+    new CommitLog(
+      files,
+      temporaryFolder(),
+      SegmentBytes,
+      RecoveredLog(Vector.empty, 0, 0L, 0L),
+      0L,
+      7
+    )
 
   private def append(log: CommitLog, number: Int): Long =
     log.append(envelope("orders", 0), Vector(tenth), number.toLong, 1L).offsets.head

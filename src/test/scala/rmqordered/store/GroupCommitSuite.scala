@@ -62,7 +62,14 @@ class GroupCommitSuite extends munit.FunSuite {
 
   test("after a close nothing is promised any more") {
     val log =
-      new CommitLog(DiskFiles, temporaryFolder(), 70000, RecoveredLog(Vector.empty, 0, 0L, 0L))
+      new CommitLog(
+        DiskFiles,
+        temporaryFolder(),
+        70000,
+        RecoveredLog(Vector.empty, 0, 0L, 0L),
+        0L,
+        7
+      )
     val commit = new GroupCommit(log, FlushDiskType.Sync, 10)
     commit.close()
     var failure: Option[Throwable] = None
@@ -74,7 +81,14 @@ class GroupCommitSuite extends munit.FunSuite {
     "a waiter that fails in whatever way costs nobody else an answer".proves("filter-costs-its-own")
   ) {
     val log =
-      new CommitLog(DiskFiles, temporaryFolder(), 70000, RecoveredLog(Vector.empty, 0, 0L, 0L))
+      new CommitLog(
+        DiskFiles,
+        temporaryFolder(),
+        70000,
+        RecoveredLog(Vector.empty, 0, 0L, 0L),
+        0L,
+        7
+      )
     val commit = new GroupCommit(log, FlushDiskType.Sync, 10)
     val failures = Seq(
       new IllegalStateException("broken"),

@@ -123,7 +123,7 @@ class RecoverySuite extends munit.FunSuite {
     val (start, size) = (offsets(10).toInt, sizeAt(bytes.array(), offsets(10)))
     // A length of the properties that does not fit its field, sealed as it is.
     bytes.putShort(start + size - 2, (-32766).toShort)
-    AppendSeal.write(bytes, start, start + size)
+    AppendSeal.write(bytes, start, start + size, AppendSeal.Mark(0, 0))
     val _ = Files.write(fixture.segment(0), bytes.array())
     (0 until 2).foreach { _ =>
       val problem = intercept[StoreError](fixture.open()).getMessage
@@ -141,6 +141,99 @@ class RecoverySuite extends munit.FunSuite {
     overwrite(fixture, offsets.last + 20, Array[Byte](7))
     val problem = intercept[StoreError](fixture.open()).getMessage
     assert(problem.contains("is damaged at byte") && problem.contains("known to reach"), problem)
+  }
+
+  private def refusal(fixture: StoreFixture): String =
+    intercept[StoreError](fixture.open()).getMessage
+
+  test(
+    "a byte changed anywhere in an append that a later one calls forced stops the broker".proves(
+      "damaged-log-stops"
+    )
+  ) {
+    val (fixture, offsets) = filled()
+    val bytes = Files.readAllBytes(fixture.segment(0))
+    val whole = sizeAt(bytes, offsets(10)) + AppendSeal.Bytes
+    (0 until whole by 3).foreach { i =>
+      val changed = fixture.copy()
+      overwrite(changed, offsets(10) + i, Array((bytes((offsets(10) + i).toInt) ^ 1).toByte))
+      val before = Files.readAllBytes(changed.segment(0)).toSeq
+      (0 until 2).foreach { _ =>
+        val problem = refusal(changed)
+        assert(problem.contains(s"damaged at byte ${offsets(10)} "), s"byte $i: $problem")
+        assert(problem.contains("00000000000000000000"), problem)
+      }
+      assertEquals(Files.readAllBytes(changed.segment(0)).toSeq, before, s"byte $i")
+    }
+  }
+
+  test("an append zeroed under later ones, or a file gone before them, stops the broker".proves(
+    "damaged-log-stops"
+  )) {
+    val (fixture, offsets) = filled()
+    val zeroed = fixture.copy()
+    overwrite(zeroed, offsets(10), new Array[Byte]((offsets(12) - offsets(10)).toInt))
+    assert(refusal(zeroed).contains(s"damaged at byte ${offsets(10)} (no record)"))
+    val (long, _) = new StoreFixture(temporaryFolder()).crash { opened =>
+      opened.store.topics.put(topic)
+      (0 until 80).foreach(i => opened.append("orders", 0, s"$i " + "x" * 3000))
+    }
+    Files.delete(long.segment(70000L))
+    assert(refusal(long).contains("says that the log was on disk up to"))
+  }
+
+  test("a torn append is cut off with the whole ones behind it that say nothing else") {
+    // Nothing was forced between these: after a power failure any of them may be torn.
+    val settings = small + ("flushDiskType" -> "ASYNC_FLUSH") + ("flushIntervalMs" -> "60000")
+    val (fixture, offsets) = new StoreFixture(temporaryFolder(), settings).crash { opened =>
+      opened.store.topics.put(topic)
+      sent.map(body => opened.append("orders", 0, body)).collect {
+        case AppendOutcome.Stored(_, at) => at.head
+      }
+    }
+    overwrite(fixture, offsets(10) + 20, Array[Byte](7))
+    assertEquals(survivors(fixture), sent.take(10))
+  }
+
+  test("a body that looks like a good seal cannot keep the broker from starting") {
+    val (fixture, offsets) = new StoreFixture(temporaryFolder()).crash { opened =>
+      opened.store.topics.put(topic)
+      opened.append("orders", 0, "first")
+      // It says that everything before it was forced, under whatever key its sender guesses.
+      val forged = ByteBuffer.allocate(100 + AppendSeal.Bytes)
+      AppendSeal.write(forged, 0, 100, AppendSeal.Mark(0, 12345678))
+      opened.append("orders", 0, new String(forged.array(), "ISO-8859-1")) match {
+        case AppendOutcome.Stored(_, at) => at
+        case other => fail(s"not stored: $other")
+      }
+    }
+    overwrite(fixture, offsets.head + 20, Array[Byte](7))
+    assertEquals(survivors(fixture), Seq("first"))
+  }
+
+  test("a log with seals of the older form goes on, and its damage is cut off as it was") {
+    val (fixture, offsets) = filled()
+    val bytes = ByteBuffer.wrap(Files.readAllBytes(fixture.segment(0)))
+    // The same records with old seals; each record has to say where it stands.
+    val old = ByteBuffer.allocate(bytes.capacity())
+    val starts = offsets.scanLeft(0) { (at, offset) =>
+      val size = bytes.getInt(offset.toInt)
+      old.put(at, bytes, offset.toInt, size).putLong(at + StoredRecord.CommitLogOffsetAt, at.toLong)
+      val crc = new java.util.zip.CRC32C()
+      crc.update(old.duplicate().limit(at + size).position(at))
+      old.putInt(at + size, 16).putInt(at + size + 4, 0x5ea1da7a)
+        .putInt(at + size + 8, size).putInt(at + size + 12, crc.getValue.toInt)
+      at + size + 16
+    }
+    val _ = Files.write(fixture.segment(0), old.array())
+    val torn = fixture.copy()
+    overwrite(torn, starts(10) + 20L, Array[Byte](7))
+    assertEquals(survivors(torn), sent.take(10))
+    fixture.use { opened =>
+      opened.append("orders", 0, "new")
+      assertEquals(opened.bodies("orders", 0), sent :+ "new")
+    }
+    assertEquals(survivors(fixture), sent :+ "new")
   }
 
   test("damage in a file with later files behind it stops the broker and names the place".proves(
@@ -220,7 +313,8 @@ class RecoverySuite extends munit.FunSuite {
       opened.store.topics.put(topic)
       offsets
     }
-    overwrite(fixture, offsets(5), new Array[Byte](4))
+    val end = Files.readAllBytes(fixture.segment(0)).length
+    overwrite(fixture, offsets(5), new Array[Byte](end - offsets(5).toInt))
     fixture.use(opened => opened.append("orders", 0, "young"))
     assertEquals(survivors(fixture), Seq("young"))
   }

@@ -195,7 +195,8 @@ class StoreOpeningSuite extends munit.FunSuite {
   }
 
   test("files behind an unfinished append are removed".proves("start-after-checkpoint")) {
-    val fixture = new StoreFixture(temporaryFolder())
+    val unflushed = small + ("flushDiskType" -> "ASYNC_FLUSH") + ("flushIntervalMs" -> "60000")
+    val fixture = new StoreFixture(temporaryFolder(), unflushed)
     val (crashed, offsets) = fixture.crash { opened =>
       opened.store.topics.put(topic)
       (0 until 60).map(i => opened.append("orders", 0, s"$i " + "x" * 3000)).collect {
