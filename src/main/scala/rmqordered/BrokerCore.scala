@@ -18,7 +18,7 @@ import rmqordered.protocol.RemotingCommand
 import rmqordered.schedule.{DelayLimits, DelayPlanner, LevelDelivery, TimerDelivery}
 import rmqordered.stats.Traffic
 import rmqordered.store.{DataDirectory, KvTable, MessageStore, TopicTable}
-import rmqordered.util.{Clock, Survive}
+import rmqordered.util.{Clock, Survive, WorkTurns}
 
 /** Something to be done again and again. */
 final case class PeriodicTask(everyMs: Long, run: () => Unit)
@@ -42,6 +42,7 @@ final class BrokerCore(
 ) extends ConnectionListener {
   import BrokerCore._
 
+  private val turns = new WorkTurns(clock)
   private val traffic = new Traffic(clock, ZoneId.systemDefault())
   private val parked = new ParkedPulls(clock, config(Settings.maxParkedPulls))
   // Arrivals reach the pull handler, which is made after the store it reads.
@@ -225,7 +226,7 @@ final class BrokerCore(
     val pullTables = PullTables(store, offsets, groups, consumers, traffic)
     val fence = new LeaseFence(locks, identity)
     val filters = new Filters(config(Settings.enablePropertyFilter))
-    val pull = new PullHandler(pullTables, parked, filters, fence, wide, clock)
+    val pull = new PullHandler(pullTables, parked, filters, fence, wide, clock, turns)
     Handlers(
       route = new RouteHandler(store.topics, kv, identity),
       kv = new KvHandler(kv),
@@ -274,7 +275,8 @@ final class BrokerCore(
       pops,
       identity,
       clock,
-      bound => ThreadLocalRandom.current().nextInt(bound)
+      bound => ThreadLocalRandom.current().nextInt(bound),
+      turns
     )
     val requests = new PopRequests(store, groups, filters, clock)
     PopHandlers(

@@ -11,6 +11,9 @@ sealed abstract class SqlExpression(operands: Iterable[SqlExpression]) {
   /** How many calls deep an evaluation goes. Known without going there. */
   final val depth: Int = 1 + operands.foldLeft(0)((deepest, each) => deepest.max(each.depth))
 
+  /** The properties it is about. */
+  def propertyNames: Set[String] = operands.iterator.flatMap(_.propertyNames).toSet
+
   /** @throws SqlValue.NotComparable when values are compared that have no order */
   def evaluate(properties: Map[String, String]): SqlValue
 }
@@ -26,6 +29,8 @@ object SqlExpression {
   }
 
   final case class Property(name: String) extends SqlExpression(Nil) {
+    override def propertyNames: Set[String] = Set(name)
+
     override def evaluate(properties: Map[String, String]): SqlValue =
       properties.get(name).fold[SqlValue](Missing)(Text(_))
   }
@@ -46,6 +51,8 @@ object SqlExpression {
 
   /** A bare property as a condition: there, but a text is no truth. */
   final case class PropertyCondition(name: String) extends SqlCondition(Nil) {
+    override def propertyNames: Set[String] = Set(name)
+
     override def evaluate(properties: Map[String, String]): SqlValue =
       if (properties.contains(name)) False else Missing
   }
@@ -121,13 +128,13 @@ object SqlExpression {
   final case class TextTest(
       operand: SqlExpression,
       sought: String,
-      holds: (String, String) => Boolean
+      holds: String => Boolean
   ) extends SqlCondition(Seq(operand)) {
     override def evaluate(properties: Map[String, String]): SqlValue =
       if (sought.isEmpty) False
       else
         operand.evaluate(properties) match {
-          case Text(text) => Truth(holds(text, sought))
+          case Text(text) => Truth(holds(text))
           case _ => False
         }
   }

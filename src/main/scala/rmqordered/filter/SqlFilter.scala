@@ -1,6 +1,6 @@
 package rmqordered.filter
 
-import rmqordered.model.MessageFilter
+import rmqordered.model.{MessageFilter, Subscription}
 
 /**
  * RocketMQ's SQL92 filter: an expression over a message's properties. A message passes if the
@@ -11,6 +11,8 @@ final class SqlFilter private (condition: SqlCondition) extends MessageFilter {
 
   override def readsProperties: Boolean = true
 
+  override val propertyNames: Set[String] = condition.propertyNames
+
   override def matchesProperties(properties: Map[String, String]): Boolean =
     try condition.evaluate(properties) == SqlValue.True
     catch { case _: SqlValue.NotComparable => false }
@@ -18,14 +20,11 @@ final class SqlFilter private (condition: SqlCondition) extends MessageFilter {
 
 object SqlFilter {
 
-  // A parsed expression takes about twenty times the memory of its text, and is kept.
-  private val MaxLength = 16384
-
   /** The filter, or a sentence saying what is wrong with the expression. */
   def parse(expression: String): Either[String, SqlFilter] =
     try {
-      if (expression.length > MaxLength)
-        throw new SqlError(s"it has more than $MaxLength characters")
+      if (expression.length > Subscription.MaxLength)
+        throw new SqlError(s"it has more than ${Subscription.MaxLength} characters")
       Right(new SqlFilter(new SqlParser(SqlLexer.tokens(expression)).parse()))
     } catch {
       case error: SqlError =>

@@ -15,6 +15,7 @@ final class SqlParser(tokens: Vector[SqlToken]) {
 
   private var position = 0
   private var depth = 0
+  private var searches = 0
 
   /** @throws SqlError when the tokens are no condition */
   def parse(): SqlCondition = {
@@ -23,6 +24,7 @@ final class SqlParser(tokens: Vector[SqlToken]) {
     // Loops make trees too: a = b = c is (a = b) = c. Whoever evaluates it has one small stack.
     if (found.depth > MaxTreeDepth)
       throw new SqlError(s"its comparisons are chained more than $MaxTreeDepth deep")
+    if (searches > MaxSearches) throw new SqlError(s"it has more than $MaxSearches times CONTAINS")
     condition(found)
   }
 
@@ -94,8 +96,11 @@ final class SqlParser(tokens: Vector[SqlToken]) {
     if (takeWord("BETWEEN")) Some(between(left, isNegated))
     else if (takeWord("IN")) Some(negatedIf(isNegated, in(left)))
     else
-      textTests.find { case (word, _) => takeWord(word) }.map { case (_, holds) =>
-        TextTest(left, quoted(), (text, sought) => holds(text, sought) != isNegated)
+      textTests.find { case (word, _) => takeWord(word) }.map { case (word, testFor) =>
+        if (word == Contains) searches += 1
+        val sought = quoted()
+        val holds = testFor(sought)
+        TextTest(left, sought, text => holds(text) != isNegated)
       }
 
   private def compare(
@@ -228,9 +233,18 @@ object SqlParser {
   private val orders: Seq[(String, Int => Boolean)] =
     Seq((">=", _ >= 0), (">", _ > 0), ("<=", _ <= 0), ("<", _ < 0))
 
-  private val textTests: Seq[(String, (String, String) => Boolean)] =
-    Seq(("CONTAINS", _.contains(_)), ("STARTSWITH", _.startsWith(_)), ("ENDSWITH", _.endsWith(_)))
+  private val Contains = "CONTAINS"
+
+  // Each may go through all of a message's 32 KiB of properties.
+  private val MaxSearches = 256
+
+  // What a text has to be, made once per expression.
+  private val textTests: Seq[(String, String => String => Boolean)] = Seq(
+    (Contains, sought => new TextSearch(sought).isIn(_)),
+    ("STARTSWITH", sought => _.startsWith(sought)),
+    ("ENDSWITH", sought => _.endsWith(sought))
+  )
 
   private val keywords =
-    Seq("NOT", "AND", "OR", "BETWEEN", "IN", "IS", "CONTAINS", "STARTSWITH", "ENDSWITH")
+    Seq("NOT", "AND", "OR", "BETWEEN", "IN", "IS", Contains, "STARTSWITH", "ENDSWITH")
 }

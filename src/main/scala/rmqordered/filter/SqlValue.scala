@@ -49,12 +49,18 @@ object SqlValue {
     case _ => java.lang.Double.compare(real(left), real(right))
   }
 
-  private def whole(text: String): Long = text.toLongOption.getOrElse(throw new NotComparable)
+  // Numbers are shorter; the text of a message may be long, and be read for each comparison.
+  private val MaxNumberLength = 1000
+
+  private def whole(text: String): Long = number(text)(_.toLongOption)
+
+  private def number[T](text: String)(read: String => Option[T]): T =
+    (if (text.length > MaxNumberLength) None else read(text)).getOrElse(throw new NotComparable)
 
   private def real(value: SqlValue): Double = value match {
     case Whole(number) => number.toDouble
     case Real(number) => number
-    case Text(text) => text.toDoubleOption.getOrElse(throw new NotComparable)
+    case Text(text) => number(text)(_.toDoubleOption)
     case Truth(_) | Missing => throw new NotComparable
   }
 }

@@ -24,6 +24,12 @@ trait Connection {
    */
   def whenWritable(task: () => Unit): Unit
 
+  /**
+   * Runs a task that goes on with something long: in this connection's next turn, when the others
+   * of its thread had theirs.
+   */
+  def inNextTurn(task: () => Unit): Unit = whenWritable(task)
+
   /** A request of this connection was answered, or needs no answer: it costs nothing any more. */
   def finished(command: RemotingCommand): Unit = ()
 

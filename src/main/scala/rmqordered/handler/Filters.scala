@@ -18,7 +18,7 @@ final class Filters(sqlEnabled: Boolean) {
 
   /** @throws Refusal when the subscription's type is not served or its expression cannot be read */
   def of(subscription: Subscription): MessageFilter =
-    if (subscription.isTagType) TagFilter.parse(subscription.expression)
+    if (subscription.isTagType) tags(subscription.expression)
     else if (subscription.expressionType == Subscription.SqlType && sqlEnabled)
       sql(subscription.expression) match {
         case Right(filter) => filter
@@ -29,6 +29,16 @@ final class Filters(sqlEnabled: Boolean) {
         ResponseCode.SystemError,
         s"The broker does not support consumer to filter message by ${subscription.expressionType}"
       )
+
+  private def tags(expression: String): TagFilter = {
+    if (expression.length > Subscription.MaxLength)
+      throw new Refusal(
+        ResponseCode.SubscriptionParseFailed,
+        s"The list of tags has ${expression.length} characters, at most " +
+          s"${Subscription.MaxLength} are read; subscribe with fewer tags, or with *."
+      )
+    TagFilter.parse(expression)
+  }
 
   private def sql(expression: String): Either[String, SqlFilter] = {
     // Clients could send ever new expressions; starting afresh is cheap and rare.

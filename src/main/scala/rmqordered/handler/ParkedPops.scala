@@ -7,6 +7,7 @@ import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
+import rmqordered.model.QueueKey
 import rmqordered.util.{Clock, Survive}
 
 /**
@@ -52,6 +53,8 @@ final class ParkedPops(clock: Clock, capacity: Int) {
   private val byTopic = new ConcurrentHashMap[String, java.util.Set[ParkedPop]]()
   private val all = ConcurrentHashMap.newKeySet[ParkedPop]()
   private val space = new ParkingSpace(capacity)
+  // Those that ever waited; others leave without being looked for.
+  private val connections = ConcurrentHashMap.newKeySet[Connection]()
   @volatile private var closed = false
 
   /** Parks a pop, unless there is no room or the broker stops. */
@@ -59,6 +62,7 @@ final class ParkedPops(clock: Clock, capacity: Int) {
     if (closed) false
     else if (!space.enter(pop.expressionLength)) false
     else {
+      connections.add(pop.connection)
       all.add(pop)
       pop.topics.foreach { topic =>
         byTopic.compute(
@@ -81,6 +85,14 @@ final class ParkedPops(clock: Clock, capacity: Int) {
       _.iterator().asScala.count(pop => pop.group == group && pop.queueId == queueId)
     )
 
+  /** A message came into a queue of a topic. Who waits for another queue of it is left alone. */
+  def arrived(key: QueueKey): Unit =
+    Option(byTopic.get(key.topic)).foreach(pops =>
+      wake(pops, isOver = false) { pop =>
+        pop.queueId < 0 || pop.queueId == key.queueId || pop.topics.head != key.topic
+      }
+    )
+
   /** Something may be had from a topic: by everybody, or by one group. */
   def arrived(topic: String, group: Option[String] = None): Unit =
     Option(byTopic.get(topic)).foreach(pops =>
@@ -99,9 +111,10 @@ final class ParkedPops(clock: Clock, capacity: Int) {
 
   /** Forgets the pops of a connection that is gone. */
   def disconnect(connection: Connection): Unit =
-    all.iterator().asScala.filter(_.connection eq connection).foreach { pop =>
-      if (take(pop)) pop.forget()
-    }
+    if (connections.remove(connection))
+      all.iterator().asScala.filter(_.connection eq connection).foreach { pop =>
+        if (take(pop)) pop.forget()
+      }
 
   /** Wakes everybody, for good. */
   def close(): Unit = {

@@ -5,6 +5,8 @@ import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 
 import org.slf4j.LoggerFactory
 
+import scala.jdk.CollectionConverters._
+
 import rmqordered.model.QueueKey
 import rmqordered.store.ReadRequest
 import rmqordered.util.{Clock, Survive}
@@ -21,12 +23,25 @@ final class ParkedPull(
     abandon: () => Unit
 ) {
   private val claimed = new AtomicBoolean(false)
+  private val isLookedFor = new AtomicBoolean(false)
 
   /** Up to where arrivals have been looked at in vain, so that none is looked at twice. */
   @volatile var scannedTo: Long = request.startOffset
 
   /** True for the one caller that may resume it. */
   def claim(): Boolean = claimed.compareAndSet(false, true)
+
+  /**
+   * Looks whether messages that have come are for it, in its connection's turn; once for all that
+   * come until then.
+   */
+  def lookLater(look: () => Unit): Unit =
+    if (isLookedFor.compareAndSet(false, true))
+      connection.inNextTurn { () =>
+        // Before the look: what arrives from now on is looked for again.
+        isLookedFor.set(false)
+        if (!claimed.get()) look()
+      }
 
   /** Answers it, when its client has taken earlier answers. */
   def run(): Unit = connection.whenWritable(resume)
@@ -49,6 +64,8 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
 
   private val byQueue = new ConcurrentHashMap[QueueKey, ConcurrentLinkedQueue[ParkedPull]]()
   private val space = new ParkingSpace(capacity)
+  // Those that ever waited; others leave without being looked for.
+  private val connections = ConcurrentHashMap.newKeySet[Connection]()
   @volatile private var closed = false
 
   /** Parks a poll, unless there is no room or the broker stops. */
@@ -56,17 +73,21 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
     if (closed) false
     else if (!space.enter(pull.expressionLength)) false
     else {
+      connections.add(pull.connection)
+      var isAdded = false
       byQueue.compute(
         pull.key,
         (_, existing) => {
           val waiting = Option(existing).getOrElse(new ConcurrentLinkedQueue[ParkedPull]())
-          waiting.add(pull)
+          isAdded = waiting.iterator().asScala.count(_.connection eq pull.connection) < MaxAlike
+          if (isAdded) waiting.add(pull)
           waiting
         }
       )
+      if (!isAdded) space.leave(pull.expressionLength)
       // A stop that came in between has not seen this one.
       if (closed) wakeAll(_ => true)
-      true
+      isAdded
     }
 
   def size: Int = space.size
@@ -74,6 +95,13 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
   /** New messages in a queue: wakes those that the predicate says they concern. */
   def arrived(key: QueueKey)(concerns: ParkedPull => Boolean): Unit =
     Option(byQueue.get(key)).foreach(_ => wake(key, concerns))
+
+  /** Wakes one of them if the predicate says so, or cannot say; whether it does. */
+  def judge(pull: ParkedPull)(concerns: ParkedPull => Boolean): Boolean = {
+    val isWoken = isJudgedSo(pull, concerns)
+    if (isWoken) wake(pull.key, _ eq pull)
+    isWoken
+  }
 
   /** Wakes polls whose time is over. */
   def expire(): Unit = {
@@ -83,9 +111,10 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
 
   /** Forgets the polls of a connection that is gone. */
   def disconnect(connection: Connection): Unit =
-    byQueue.keySet().forEach { key =>
-      take(key, _.connection eq connection).foreach(_.forget())
-    }
+    if (connections.remove(connection))
+      byQueue.keySet().forEach { key =>
+        take(key, _.connection eq connection).foreach(_.forget())
+      }
 
   /** Wakes everybody, for good. */
   def close(): Unit = {
@@ -133,4 +162,7 @@ final class ParkedPulls(clock: Clock, capacity: Int) {
 
 object ParkedPulls {
   private val logger = LoggerFactory.getLogger(classOf[ParkedPulls])
+
+  // Of one connection for one queue: more than one group each is rare, and an arrival looks at all.
+  private val MaxAlike = 256
 }

@@ -35,7 +35,7 @@ final class PopHandler(
   }
 
   /** Messages arrived in a queue. */
-  def onArrival(key: QueueKey): Unit = parked.arrived(key.topic)
+  def onArrival(key: QueueKey): Unit = parked.arrived(key)
 
   private def attempt(call: Call, request: PopRequest, isLast: Boolean): Unit =
     if (!store.isAccepting)
@@ -60,7 +60,7 @@ final class PopHandler(
       })
 
   private def notify(call: Call, request: PopRequest, isLast: Boolean): Unit = {
-    val hasMessages = reader.hasMessages(request)
+    val hasMessages = reader.mayHaveMessages(request)
     def answer(isFull: Boolean): Unit =
       call.answer(
         Response.fields("hasMsg" -> hasMessages.toString, "pollingFull" -> isFull.toString)
@@ -96,7 +96,7 @@ final class PopHandler(
       if (!parked.park(pop)) Waiting.Full
       else {
         // Messages may have come between the look and the parking; their arrival woke nobody.
-        if (reader.hasMessages(request)) parked.wakeOne(pop)
+        if (reader.mayHaveMessages(request)) parked.wakeOne(pop)
         Waiting.Parked
       }
     }

@@ -7,7 +7,7 @@ import rmqordered.offset.{ConsumerOffsets, OffsetKey}
 import rmqordered.pop.{CheckPoint, CheckPointId, PopRecord, PopTable, PoppedQueue}
 import rmqordered.protocol.Body
 import rmqordered.store.{MessageStore, ReadLimits, ReadRequest, ReadResult, ReadStatus}
-import rmqordered.util.Clock
+import rmqordered.util.{Clock, WorkTurn, WorkTurns}
 
 /**
  * Takes messages out of queues for a pop: reads what comes next and makes a check point of it,
@@ -19,7 +19,8 @@ final class PopReader(
     pops: PopTable,
     identity: BrokerIdentity,
     clock: Clock,
-    pick: Int => Int
+    pick: Int => Int,
+    turns: WorkTurns
 ) {
   import PopReader._
 
@@ -56,24 +57,34 @@ final class PopReader(
         }
     }
 
-  /** Whether a pop would find something now. */
-  def hasMessages(request: PopRequest): Boolean = {
+  /**
+   * Whether a pop would find something now. True as well when a turn is not enough to know: the pop
+   * then goes past what was looked at, which nobody does who only asks.
+   */
+  def mayHaveMessages(request: PopRequest): Boolean = {
+    val turn = turns.begin()
     queuesOf(request).exists { key =>
-      val offsetKey = OffsetKey(request.group, key)
-      pops.under(offsetKey) { queue =>
-        !isBlocked(queue, request) && {
-          val start = startOf(queue, offsetKey, request)
-          val filter = if (key.topic == request.topic.name) request.filter else TagFilter.Everything
-          store.hasMatch(key, start, store.maxOffset(key), filter)
-        }
-      }
+      turn.lookedAt()
+      turn.isOver || mayHaveMessages(request, key, turn)
     }
   }
 
-  private def queuesOf(request: PopRequest): Seq[QueueKey] =
-    request.queueIds.map(QueueKey(request.topic.name, _)) ++
-      request.retryTopics.flatMap(store.topics.get).flatMap(topic =>
-        (0 until topic.readQueueNums).map(QueueKey(topic.name, _))
+  private def mayHaveMessages(request: PopRequest, key: QueueKey, turn: WorkTurn): Boolean = {
+    val offsetKey = OffsetKey(request.group, key)
+    val filter = if (key.topic == request.topic.name) request.filter else TagFilter.Everything
+    // Not under the queue's lock: nothing is taken here.
+    val start = pops.under(offsetKey) { queue =>
+      Option.unless(isBlocked(queue, request))(startOf(queue, offsetKey, request))
+    }
+    start.exists { from =>
+      store.search(key, from, store.maxOffset(key), filter, turn).isFound || turn.isOver
+    }
+  }
+
+  private def queuesOf(request: PopRequest): Iterator[QueueKey] =
+    request.queueIds.iterator.map(QueueKey(request.topic.name, _)) ++
+      request.retryTopics.iterator.flatMap(store.topics.get).flatMap(topic =>
+        (0 until topic.readQueueNums).iterator.map(QueueKey(topic.name, _))
       )
 
   /** When the first queue that blocks an orderly pop is free again. */
@@ -106,13 +117,15 @@ final class PopReader(
     private var bytes = 0
     private var restNum = 0L
     private var isCutShort = false
+    private val work = turns.begin()
     // Counts the records under way; the last one to become durable answers.
     private val open = new mutable.ArrayBuffer[Option[String]]()
     private var unfinished = 1
     private var report: Option[() => Unit] = None
 
     def take(key: QueueKey, kind: Int): Unit =
-      if (count < request.maxMessages && bytes < MaxBytes) {
+      if (work.isOver) isCutShort = true
+      else if (count < request.maxMessages && bytes < MaxBytes) {
         val offsetKey = OffsetKey(request.group, key)
         pops.under(offsetKey) { queue =>
           offsets.takeReset(offsetKey).foreach(offset =>
@@ -120,6 +133,8 @@ final class PopReader(
           )
           if (!isBlocked(queue, request)) read(queue, offsetKey, kind)
         }
+        // An empty queue is looked at too, and there may be many.
+        work.lookedAt()
       }
 
     private def read(queue: PoppedQueue, key: OffsetKey, kind: Int): Unit = {
@@ -128,9 +143,9 @@ final class PopReader(
       val limits = ReadLimits(wanted, MaxBytes - bytes, Math.max(wanted, MinScan))
       val start = startOf(queue, key, request)
       val asked = ReadRequest(start, limits, filter)
-      val result = store.read(key.queue, asked) match {
+      val result = store.read(key.queue, asked, work) match {
         case gone if gone.status == ReadStatus.OffsetTooSmall =>
-          store.read(key.queue, asked.copy(startOffset = gone.nextOffset))
+          store.read(key.queue, asked.copy(startOffset = gone.nextOffset), work)
         case other => other
       }
       result.status match {

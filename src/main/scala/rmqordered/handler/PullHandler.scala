@@ -6,7 +6,7 @@ import rmqordered.offset.{ConsumerOffsets, OffsetKey}
 import rmqordered.protocol.{ExtFields, ResponseCode}
 import rmqordered.stats.Traffic
 import rmqordered.store.{MessageStore, ReadLimits, ReadRequest, ReadResult, ReadStatus}
-import rmqordered.util.Clock
+import rmqordered.util.{Clock, WorkTurn, WorkTurns}
 
 /** How much one pull may bring. */
 final case class PullLimits(maxMessages: Int, maxBytes: Int)
@@ -30,23 +30,47 @@ final class PullHandler(
     filters: Filters,
     fence: LeaseFence,
     wide: PullLimits,
-    clock: Clock
+    clock: Clock,
+    turns: WorkTurns
 ) {
   import PullHandler._
   import tables._
 
-  def pull(call: Call): Unit = evaluate(call, isFirst = true)
+  def pull(call: Call): Unit = evaluate(call, None)
 
-  /** New messages in a queue: whoever waits for such messages is answered. */
-  def onArrival(key: QueueKey): Unit =
+  /**
+   * New messages in a queue: whoever waits for such messages is answered. Their sender waits for
+   * this; so what takes longer than a turn, or has to look into messages, is left to the turns of
+   * those that wait.
+   */
+  def onArrival(key: QueueKey): Unit = {
+    val turn = turns.begin()
+    val later = Vector.newBuilder[ParkedPull]
     parked.arrived(key) { pull =>
-      val end = store.maxOffset(key)
-      val isMatch = store.hasMatch(key, pull.scannedTo, end, pull.request.filter)
-      pull.scannedTo = Math.max(pull.scannedTo, end)
-      isMatch
+      val isFound = !pull.request.filter.readsProperties && isFor(pull, turn)
+      if (!isFound && pull.scannedTo < store.maxOffset(key)) later += pull
+      isFound
+    }
+    later.result().foreach(lookLater)
+  }
+
+  private def lookLater(pull: ParkedPull): Unit = pull.lookLater { () =>
+    val isWoken = parked.judge(pull)(isFor(_, turns.begin()))
+    if (!isWoken && pull.scannedTo < store.maxOffset(pull.key)) lookLater(pull)
+  }
+
+  /** Whether something that came since the last look is for a poll, as far as the turn goes. */
+  private def isFor(pull: ParkedPull, turn: WorkTurn): Boolean =
+    !turn.isOver && {
+      val end = store.maxOffset(pull.key)
+      val found = store.search(pull.key, pull.scannedTo, end, pull.request.filter, turn)
+      if (!found.isFound) pull.scannedTo = Math.max(pull.scannedTo, found.next)
+      found.isFound
     }
 
-  private def evaluate(call: Call, isFirst: Boolean): Unit = {
+  /** @param waited the poll that this is the end of */
+  private def evaluate(call: Call, waited: Option[ParkedPull]): Unit = {
+    val isFirst = waited.isEmpty
     val key = QueueKey(call.text("topic"), call.int("queueId"))
     val group = call.text("consumerGroup")
     val sysFlag = call.int("sysFlag")
@@ -57,7 +81,7 @@ final class PullHandler(
     pendingReset(call, OffsetKey(group, key), request.startOffset) match {
       case Some(reset) => call.answer(moved(key, reset))
       case None =>
-        val result = store.read(key, request)
+        val result = read(key, request, waited)
         if (isFirst && (sysFlag & CommitOffsetBit) != 0) commit(call, OffsetKey(group, key))
         val waits = isFirst && (sysFlag & SuspendBit) != 0 && isNothingNew(result, request)
         if (!(waits && park(call, OffsetKey(group, key), request))) {
@@ -65,6 +89,18 @@ final class PullHandler(
           call.answer(response(result, request))
         }
     }
+  }
+
+  /** What a poll has passed over while it waited is not looked at again by the same filter. */
+  private def read(key: QueueKey, request: ReadRequest, waited: Option[ParkedPull]): ReadResult = {
+    val start = waited
+      .filter(_.request.filter == request.filter)
+      .filter(_ => request.startOffset >= store.minOffset(key))
+      .fold(request.startOffset)(pull => Math.max(pull.scannedTo, request.startOffset))
+    val result = store.read(key, request.copy(startOffset = start), turns.begin())
+    if (start > request.startOffset && result.status == ReadStatus.OffsetOverflowOne)
+      result.copy(status = ReadStatus.NoMatchedMessage)
+    else result
   }
 
   /**
@@ -168,24 +204,24 @@ final class PullHandler(
     val bounded = Math.min(Math.max(timeout, 0L), MaxSuspendMs)
     val deadline = clock.monotonicMillis() + bounded
     call.keepOnly(NeededFields: _*)
-    val pull = new ParkedPull(
+    lazy val pull: ParkedPull = new ParkedPull(
       key.queue,
       key.group,
       request,
       call.connection,
       deadline,
       call.optional("subscription").fold(0)(_.length),
-      () => resume(call),
+      () => resume(call, pull),
       () => call.abandon()
     )
     val isParked = parked.park(pull)
     // Messages may have come between the read and the parking; their arrival woke nobody.
-    if (isParked) onArrival(key.queue)
+    if (isParked && pull.scannedTo < store.maxOffset(key.queue)) lookLater(pull)
     isParked
   }
 
-  private def resume(call: Call): Unit =
-    try evaluate(call, isFirst = false)
+  private def resume(call: Call, pull: ParkedPull): Unit =
+    try evaluate(call, Some(pull))
     catch { case error: Throwable => call.fail(error) }
 
   private def response(result: ReadResult, request: ReadRequest): Response = {

@@ -19,16 +19,28 @@ object Subscription {
   val TagType = "TAG"
   val SqlType = "SQL92"
   val All = "*"
+
+  /**
+   * Characters of an expression, be it tags or SQL. It comes with every pull; a parsed one takes
+   * about twenty times the memory of its text, and is kept.
+   */
+  val MaxLength = 16384
 }
 
 /** What lets a message through to a consumer: by its tag, and if need be by its properties. */
 trait MessageFilter {
+
+  /** Whether nothing is left out: then nothing is looked at either. */
+  def isEverything: Boolean = false
 
   /** Judged by the queue's index alone. */
   def matches(tagsCode: Long): Boolean
 
   /** Whether a message that passed `matches` must be looked into as well. */
   def readsProperties: Boolean
+
+  /** The only properties that `matchesProperties` asks for. */
+  def propertyNames: Set[String]
 
   def matchesProperties(properties: Map[String, String]): Boolean
 }
@@ -40,11 +52,15 @@ trait MessageFilter {
 sealed trait TagFilter extends MessageFilter {
   override def readsProperties: Boolean = false
 
+  override def propertyNames: Set[String] = Set.empty
+
   override def matchesProperties(properties: Map[String, String]): Boolean = true
 }
 
 object TagFilter {
   case object Everything extends TagFilter {
+    override def isEverything: Boolean = true
+
     override def matches(tagsCode: Long): Boolean = true
   }
 

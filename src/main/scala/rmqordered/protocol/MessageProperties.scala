@@ -46,6 +46,30 @@ object MessageProperties {
       else found.updated(pair.substring(0, separator), pair.substring(separator + 1))
     }
 
+  /**
+   * Those of encoded properties that have one of the names; the others are not decoded. From the
+   * end, where the last of a repeated name is, and no further than to the last one needed.
+   */
+  def select(properties: Slice, names: Set[String]): Map[String, String] = {
+    val bytes = properties.bytes
+    val longest = names.iterator.map(_.getBytes(UTF_8).length).maxOption.getOrElse(0)
+    var found = Map.empty[String, String]
+    var end = properties.end
+    while (end > properties.offset && found.size < names.size) {
+      var start = end
+      while (start > properties.offset && bytes(start - 1) != PairEnd) start -= 1
+      val limit = Math.min(end, start + longest + 1)
+      val separator = ByteSearch.indexOf(bytes, NameEnd, start, limit)
+      if (separator > start && separator < limit && separator < end - 1) {
+        val name = new String(bytes, start, separator - start, UTF_8)
+        if (names.contains(name) && !found.contains(name))
+          found += name -> new String(bytes, separator + 1, end - separator - 1, UTF_8)
+      }
+      end = start - 1
+    }
+    found
+  }
+
   /** Encoded properties and one more behind them. */
   def appended(properties: Slice, name: String, value: Array[Byte]): Slice = {
     val isOpen = !properties.isEmpty && properties.bytes(properties.end - 1) != PairEnd

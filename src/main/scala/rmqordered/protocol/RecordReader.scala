@@ -57,7 +57,7 @@ object RecordReader {
   }
 
   /** The properties of a record known to be good, without looking at the rest. */
-  def properties(record: ByteBuffer): String = {
+  def properties(record: ByteBuffer): Slice = {
     val sysFlag = record.getInt(StoredRecord.SysFlagAt)
     val afterHosts = StoredRecord.storeTimestampAt(sysFlag) + 8 +
       StoredRecord.hostBytes(sysFlag, StoredRecord.StoreHostV6)
@@ -69,7 +69,7 @@ object RecordReader {
       else topicAt + 2 + record.getShort(topicAt).toInt
     val found = new Array[Byte](record.getShort(lengthAt).toInt)
     record.get(lengthAt + 2, found)
-    new String(found, UTF_8)
+    Slice(found)
   }
 
   private def decode(record: ByteBuffer, isV1: Boolean): Outcome =

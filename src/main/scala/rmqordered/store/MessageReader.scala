@@ -6,6 +6,7 @@ import scala.annotation.tailrec
 
 import rmqordered.model.{MessageFilter, QueueKey}
 import rmqordered.protocol.{MessageProperties, RecordReader, StoredRecord}
+import rmqordered.util.WorkTurn
 
 /**
  * Reads queues: their messages, where they begin and end, what was stored when. Retention may take
@@ -15,9 +16,9 @@ import rmqordered.protocol.{MessageProperties, RecordReader, StoredRecord}
  */
 final class MessageReader(log: CommitLog, queues: QueueTable) {
 
-  /** Reads messages of a queue. An unknown queue is an empty one. */
+  /** Reads messages of a queue until the turn is over. An unknown queue is an empty one. */
   @tailrec
-  def read(key: QueueKey, request: ReadRequest): ReadResult = {
+  def read(key: QueueKey, request: ReadRequest, turn: WorkTurn): ReadResult = {
     val start = request.startOffset
     val answer = queues.get(key) match {
       case None =>
@@ -30,17 +31,23 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
         else if (start < min) empty(ReadStatus.OffsetTooSmall, min)
         else if (start == max) empty(ReadStatus.OffsetOverflowOne, start)
         else if (start > max) empty(ReadStatus.OffsetOverflowBadly, max)
-        else scan(queue, request, max)
+        else scan(queue, request, max, turn)
     }
     answer match {
       case Some(result) => result
       // Retention took the messages between the two looks; the queue's new minimum says so.
-      case None if minOffset(key) > start || queues.get(key).isEmpty => read(key, request)
+      case None if minOffset(key) > start || queues.get(key).isEmpty =>
+        read(key, request, turn)
       case None => throw damagedUnit(start, "outside the commit log")
     }
   }
 
-  private def scan(queue: ConsumeQueue, request: ReadRequest, max: Long): Option[ReadResult] = {
+  private def scan(
+      queue: ConsumeQueue,
+      request: ReadRequest,
+      max: Long,
+      turn: WorkTurn
+  ): Option[ReadResult] = {
     val limits = request.limits
     val found = new LogSlices.Builder
     val scanEnd = Math.min(max, request.startOffset + limits.maxScan)
@@ -49,9 +56,10 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
     queue.scan(request.startOffset, scanEnd) { (queueOffset, commitLogOffset, size, tagsCode) =>
       val isFull = found.messageCount > 0 &&
         (found.messageCount >= limits.maxMessages || found.byteCount + size > limits.maxBytes)
-      val isWanted = !isFull && passes(request.filter, commitLogOffset, size, tagsCode)
+      val mayLook = !isFull && !turn.isOver
+      val isWanted = mayLook && passes(request.filter, commitLogOffset, size, tagsCode, turn)
       if (isWanted) segment = segmentFor(segment, commitLogOffset)
-      val goOn = !isFull && !(isWanted && segment == null)
+      val goOn = mayLook && !(isWanted && segment == null)
       if (goOn) {
         if (isWanted) {
           val at = (commitLogOffset - segment.baseOffset).toInt
@@ -63,7 +71,7 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
       goOn
     }
     val status = if (found.messageCount > 0) ReadStatus.Found else ReadStatus.NoMatchedMessage
-    Option.when(next > request.startOffset)(ReadResult(
+    Option.when(next > request.startOffset || turn.isOver)(ReadResult(
       status,
       next,
       queue.minOffset,
@@ -95,24 +103,54 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
       filter: MessageFilter,
       commitLogOffset: Long,
       size: Int,
-      tagsCode: Long
+      tagsCode: Long,
+      turn: WorkTurn
   ): Boolean =
-    filter.matches(tagsCode) &&
-      (!filter.readsProperties || log.record(commitLogOffset, size).exists { record =>
-        filter.matchesProperties(MessageProperties.decode(RecordReader.properties(record)))
-      })
-
-  /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
-  def hasMatch(key: QueueKey, start: Long, end: Long, filter: MessageFilter): Boolean =
-    queues.get(key).exists { queue =>
-      var found = false
-      queue.scan(Math.max(start, queue.minOffset), Math.min(end, queue.maxOffset)) {
-        (_, commitLogOffset, size, tagsCode) =>
-          found = passes(filter, commitLogOffset, size, tagsCode)
-          !found
+    if (filter.isEverything) true
+    else if (!filter.matches(tagsCode)) {
+      turn.lookedAt()
+      false
+    } else if (!filter.readsProperties) {
+      turn.lookedAt()
+      true
+    } else
+      log.record(commitLogOffset, size) match {
+        case None =>
+          turn.lookedAt()
+          false
+        case Some(record) =>
+          val properties = RecordReader.properties(record)
+          val selected = MessageProperties.select(properties, filter.propertyNames)
+          val isMatch = filter.matchesProperties(selected)
+          turn.lookedInto(properties.length)
+          isMatch
       }
-      found
+
+  /** Looks for a message from `start` to before `end` that the filter lets through. */
+  def search(
+      key: QueueKey,
+      start: Long,
+      end: Long,
+      filter: MessageFilter,
+      turn: WorkTurn
+  ): QueueSearch = {
+    var found = false
+    var next = start
+    queues.get(key).foreach { queue =>
+      val last = Math.min(end, queue.maxOffset)
+      next = Math.max(start, queue.minOffset)
+      queue.scan(next, last) { (queueOffset, commitLogOffset, size, tagsCode) =>
+        if (!turn.isOver) {
+          found = passes(filter, commitLogOffset, size, tagsCode, turn)
+          next = queueOffset + 1
+        }
+        !found && !turn.isOver
+      }
+      // What retention took away meanwhile is not looked for.
+      if (!found && !turn.isOver) next = last
     }
+    QueueSearch(found, next)
+  }
 
   def minOffset(key: QueueKey): Long = queues.get(key).fold(0L)(_.minOffset)
 

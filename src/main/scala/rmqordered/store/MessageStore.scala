@@ -8,7 +8,7 @@ import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.dedup._
 import rmqordered.model.{MessageFilter, Names, QueueKey}
 import rmqordered.protocol.{DecodedRecord, RecordContent, RecordEnvelope}
-import rmqordered.util.Clock
+import rmqordered.util.{Clock, WorkTurn}
 
 /**
  * Messages: the commit log, the queues and the key index over it.
@@ -218,8 +218,12 @@ final class MessageStore(
       done
   }
 
-  /** Reads messages of a queue. An unknown queue is an empty one. */
-  def read(key: QueueKey, request: ReadRequest): ReadResult = reader.read(key, request)
+  /** Reads messages of a queue until the turn is over. An unknown queue is an empty one. */
+  def read(
+      key: QueueKey,
+      request: ReadRequest,
+      turn: WorkTurn = WorkTurn.endless()
+  ): ReadResult = reader.read(key, request, turn)
 
   /** The message at a place in the commit log, if one that can be read starts exactly there. */
   def messageAt(commitLogOffset: Long): Option[LogSlices] = lookup.messageAt(commitLogOffset)
@@ -245,9 +249,14 @@ final class MessageStore(
   /** Messages of a topic by key, newest first. */
   def query(query: KeyQuery): LogSlices = lookup.query(query)
 
-  /** Whether a queue has a message from `start` to before `end` that the filter lets through. */
-  def hasMatch(key: QueueKey, start: Long, end: Long, filter: MessageFilter): Boolean =
-    reader.hasMatch(key, start, end, filter)
+  /** Looks for a message from `start` to before `end` that the filter lets through. */
+  def search(
+      key: QueueKey,
+      start: Long,
+      end: Long,
+      filter: MessageFilter,
+      turn: WorkTurn
+  ): QueueSearch = reader.search(key, start, end, filter, turn)
 
   def minOffset(key: QueueKey): Long = reader.minOffset(key)
 

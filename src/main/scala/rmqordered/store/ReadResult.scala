@@ -33,6 +33,9 @@ final case class ReadResult(
     messages: LogSlices
 )
 
+/** What a search has come to: whether it found a message, and where it goes on if it did not. */
+final case class QueueSearch(isFound: Boolean, next: Long)
+
 /** Which message a timestamp means: the first at or after it, or the last at or before it. */
 sealed trait TimeBoundary
 

@@ -6,6 +6,7 @@ import rmqordered.Proves._
 import rmqordered.model.{QueueKey, TagFilter, TopicConfig}
 import rmqordered.protocol.{RecordContent, Slice}
 import rmqordered.store.StoreFixture._
+import rmqordered.util.WorkTurn
 
 class MessageStoreSuite extends munit.FunSuite {
   private val fixture = FunFixture[StoreFixture](
@@ -92,8 +93,10 @@ class MessageStoreSuite extends munit.FunSuite {
       assertEquals(all.nextOffset, 5L)
       val nothing = pull(1, 2)
       assertEquals((nothing.status, nothing.nextOffset), (ReadStatus.NoMatchedMessage, 3L))
-      assert(opened.store.hasMatch(key, 1, 5, TagFilter.parse("A")))
-      assert(!opened.store.hasMatch(key, 1, 3, TagFilter.parse("A")))
+      def search(end: Long) =
+        opened.store.search(key, 1, end, TagFilter.parse("A"), WorkTurn.endless())
+      assert(search(5).isFound)
+      assertEquals(search(3), QueueSearch(isFound = false, next = 3))
     }
   }
 
