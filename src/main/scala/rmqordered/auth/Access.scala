@@ -42,6 +42,11 @@ object Need {
     override def toString: String = "admin"
   }
 
+  /** To be known as a producer of a group: a right to the group, or to publish anything at all. */
+  final case class Producer(group: String) extends Need {
+    override def toString: String = s"PUB or SUB on group.$group or PUB on some topic"
+  }
+
   def pub(topic: String): Need = On(Resource(ResourceKind.Topic, topic), Set(Action.Pub))
 
   def sub(topic: String): Need = On(Resource(ResourceKind.Topic, topic), Set(Action.Sub))
@@ -70,8 +75,14 @@ final case class User(
 
   def may(need: Need): Boolean = isAdmin || (need match {
     case Need.Admin => false
+    case Need.Producer(group) =>
+      publishesSomewhere || granted(Resource(ResourceKind.Group, group)).nonEmpty
     case Need.On(resource, anyOf) => granted(resource).intersect(anyOf).nonEmpty
   })
+
+  private def publishesSomewhere: Boolean = grants.exists { case (resource, actions) =>
+    resource.kind == ResourceKind.Topic && actions(Action.Pub)
+  }
 
   /** The grant of the name itself, else of the longest beginning. */
   private def granted(resource: Resource): Set[Action] =

@@ -6,7 +6,7 @@ import java.util.Base64
 import javax.crypto.Mac
 import javax.crypto.spec.SecretKeySpec
 
-import rmqordered.protocol.RemotingCommand
+import rmqordered.protocol.{ExtFields, RemotingCommand}
 
 /**
  * RocketMQ's request signature: HMAC-SHA1, in base64, over the values of all header fields but the
@@ -19,6 +19,18 @@ object Signature {
   val AccessKeyField = "AccessKey"
   val SignatureField = "Signature"
   private val Algorithm = "HmacSHA1"
+
+  /**
+   * What proves who made a request. It is meant for this broker alone: whoever else sees it can
+   * make requests of its own from it, because the signature names neither code nor fields.
+   */
+  private val proofFields = Set(AccessKeyField, SignatureField, "SecurityToken")
+
+  /** The fields without those that prove who sent them. */
+  def stripped(fields: ExtFields): ExtFields =
+    if (fields.toSeq.exists { case (name, _) => proofFields(name) })
+      ExtFields(fields.toSeq.filterNot { case (name, _) => proofFields(name) }: _*)
+    else fields
 
   def of(command: RemotingCommand, secret: Secret): String = {
     val mac = Mac.getInstance(Algorithm)

@@ -100,7 +100,21 @@ object AccessNeeds {
       .toSeq
       .distinct
 
+  /**
+   * RocketMQ looks at the consumers of a heartbeat only. Producers are remembered like them, so
+   * they need a right, too; one that every producer has, because Apache's producers name their
+   * group in each heartbeat and are given rights to topics alone.
+   */
   private def heartbeat(body: JsonNode): Seq[Need] =
+    consumersOf(body) ++ body
+      .path("producerDataSet")
+      .elements()
+      .asScala
+      .map(_.path("groupName").asText())
+      .filter(_ != Names.InnerProducerGroup)
+      .map(Need.Producer)
+
+  private def consumersOf(body: JsonNode): Seq[Need] =
     body
       .path("consumerDataSet")
       .elements()

@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import org.slf4j.LoggerFactory
 
+import rmqordered.auth.Signature
 import rmqordered.protocol.{Body, ExtFields, RemotingCommand}
 import rmqordered.util.{Clock, Survive}
 
@@ -21,6 +22,9 @@ object NoAnswer {
  * waited for, without a thread. Each waiting request ends exactly once: answered, too late, or
  * disconnected.
  *
+ * Everything that one client's request makes another one hear goes through here, and loses on the
+ * way what proves who asked; answers that are carried back lose it too.
+ *
  * Thread-safe. A timer calls `expire`.
  */
 final class ClientCalls(clock: Clock, timeoutMs: Long) {
@@ -30,8 +34,7 @@ final class ClientCalls(clock: Clock, timeoutMs: Long) {
   private val waiting = new ConcurrentHashMap[Key, Waiting]()
 
   def tell(connection: Connection, code: Int, fields: ExtFields, body: Body = Body.empty): Unit = {
-    val command = RemotingCommand.oneWayRequest(opaques.getAndIncrement(), code, fields)
-    connection.send(command.copy(body = body))
+    connection.send(request(opaques.getAndIncrement(), code, fields, body))
   }
 
   def ask(connection: Connection, code: Int, fields: ExtFields, body: Body)(
@@ -39,14 +42,17 @@ final class ClientCalls(clock: Clock, timeoutMs: Long) {
   ): Unit = {
     val opaque = opaques.getAndIncrement()
     waiting.put(Key(connection, opaque), Waiting(clock.monotonicMillis() + timeoutMs, done))
-    connection.send(
-      RemotingCommand.oneWayRequest(opaque, code, fields).copy(flag = 0, body = body)
-    )
+    connection.send(request(opaque, code, fields, body).copy(flag = 0))
   }
 
+  private def request(opaque: Int, code: Int, fields: ExtFields, body: Body): RemotingCommand =
+    RemotingCommand.oneWayRequest(opaque, code, Signature.stripped(fields)).copy(body = body)
+
   /** Takes a response; false if nobody waits for it. */
-  def answered(connection: Connection, response: RemotingCommand): Boolean =
-    end(Key(connection, response.opaque), Right(response))
+  def answered(connection: Connection, response: RemotingCommand): Boolean = {
+    val fields = response.extFields.map(Signature.stripped)
+    end(Key(connection, response.opaque), Right(response.copy(extFields = fields)))
+  }
 
   def expire(): Unit = {
     val now = clock.monotonicMillis()

@@ -28,6 +28,9 @@ object Names {
   val TraceTopic = "RMQ_SYS_TRACE_TOPIC"
   val DefaultRegion = "DefaultRegion"
 
+  /** The group of the producer that is inside of each of Apache's clients, consumers too. */
+  val InnerProducerGroup = "CLIENT_INNER_PRODUCER"
+
   private val MaxTopicLength = 127
   private val MaxRetryOrDlqTopicLength = 255
   private val MaxGroupLength = 120

@@ -18,6 +18,10 @@ class AccessGuardSuite extends BrokerSuite {
     |user.app.topic.out=PUB
     |user.app.group.g=SUB
     |user.app.kv.sinks=PUB|SUB
+    |user.reader.secret=reader-secret
+    |user.reader.topic.in=SUB
+    |user.reader.group.g=SUB
+    |user.reader.group.mine=PUB
     |""".stripMargin
 
   override def settings: Map[String, String] = {
@@ -226,5 +230,69 @@ class AccessGuardSuite extends BrokerSuite {
       flag = RemotingCommand.OneWayFlag
     )
     assertEquals(as(client, "app")(RequestCode.QueryConsumerOffset, query).ext("offset"), Some("5"))
+  }
+
+  private def producers(groups: String*): Array[Byte] = {
+    val root = Json.obj().put("clientID", "c")
+    val array = root.putArray("producerDataSet")
+    groups.foreach(group => array.addObject().put("groupName", group))
+    Json.bytes(root)
+  }
+
+  broker.test("a heartbeat's producers need a right like its consumers".proves("acl-producers")) {
+    b =>
+      val client = ready(b)
+      def heartbeat(user: String, groups: String*): RemotingCommand =
+        as(client, user)(RequestCode.HeartBeat, Map.empty, producers(groups: _*))
+      val refused = heartbeat("reader", "others")
+      assertEquals(refused.code, ResponseCode.NoPermission)
+      assertEquals(
+        refused.remark,
+        Some(
+          "User 'reader' has no permission: PUB or SUB on group.others or PUB on some topic is needed."
+        )
+      )
+      assertEquals(heartbeat("reader", "mine", "g", "CLIENT_INNER_PRODUCER").code, 0)
+      assertEquals(heartbeat("app", "whatever").code, 0)
+      assertEquals(heartbeat("root", "whatever").code, 0)
+      val known = as(client, "root")(
+        RequestCode.GetProducerConnectionList,
+        Map("producerGroup" -> "others")
+      )
+      assertEquals(known.code, ResponseCode.SystemError)
+  }
+
+  broker.test(
+    "a consumer that is asked on behalf of an administrator sees nothing that proves who asked"
+      .proves("acl-signature-stays")
+  ) { b =>
+    val (client, admin) = (ready(b), b.connect())
+    as(client, "app")(
+      RequestCode.HeartBeat,
+      Map.empty,
+      Json.bytes(TestClient.heartbeat("in", "g", Seq("in")))
+    )
+    client.receive()
+    val about = Map("consumerGroup" -> "g", "clientId" -> "in", "SecurityToken" -> "token")
+    val sent = as(client, "root")(RequestCode.SendMessageV2, sendFields("in", 0), "x".getBytes)
+    val questions = Seq(
+      RequestCode.GetConsumerRunningInfo -> about,
+      RequestCode.ConsumeMessageDirectly -> (about + ("msgId" -> sent.ext("msgId").get))
+    )
+    questions.foreach { case (code, fields) =>
+      admin.request(code, signed("root", "", fields, Array.emptyByteArray))
+      val asked = client.receive()
+      assertEquals(asked.code, code)
+      val names = asked.extFields.get.toSeq.map(_._1).toSet
+      assertEquals(
+        names.intersect(Set("AccessKey", "Signature", "SecurityToken")),
+        Set.empty[String]
+      )
+      assertEquals(asked.ext("clientId"), Some("in"))
+      // What the consumer says is carried back without any proof as well.
+      val said = Some(ExtFields("Signature" -> "x", "AccessKey" -> "root", "told" -> "yes"))
+      b.core.received(RemotingCommand.response(asked.opaque, 0, extFields = said), client)
+      assertEquals(admin.receive().extFields, Some(ExtFields("told" -> "yes")))
+    }
   }
 }
