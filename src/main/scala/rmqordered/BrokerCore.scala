@@ -6,10 +6,16 @@ import java.util.concurrent.{Executor, RejectedExecutionException, ThreadLocalRa
 import org.slf4j.LoggerFactory
 
 import rmqordered.auth.AclFile
-import rmqordered.config.{BrokerConfig, Settings}
+import rmqordered.config.{BrokerConfig, LimitSettings, Settings}
 import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes, SubscriptionGroups}
 import rmqordered.handler._
-import rmqordered.lease.{LeaseFile, LeaseSettings, QueueLockManager}
+import rmqordered.lease.{
+  LeaseFile,
+  LeaseSettings,
+  QueueLockManager,
+  ReadingRuns,
+  RunLimits
+}
 import rmqordered.model.{MessageQueue, Names, Perm, QueueKey, TopicConfig}
 import rmqordered.net.ConnectionListener
 import rmqordered.offset.{ConsumerOffsets, OffsetLoss}
@@ -18,7 +24,7 @@ import rmqordered.protocol.RemotingCommand
 import rmqordered.schedule.{DelayLimits, DelayPlanner, LevelDelivery, TimerDelivery}
 import rmqordered.stats.Traffic
 import rmqordered.store.{DataDirectory, KvTable, MessageStore, TopicTable}
-import rmqordered.util.{Clock, Survive, WorkTurns}
+import rmqordered.util.{Clock, OwnThread, Survive, WorkTurns}
 
 /** Something to be done again and again. */
 final case class PeriodicTask(everyMs: Long, run: () => Unit)
@@ -38,7 +44,8 @@ final class BrokerCore(
     directory: DataDirectory,
     identity: BrokerIdentity,
     worker: Executor,
-    leaseWorker: Executor
+    leaseWorker: Executor,
+    limits: LimitSettings = LimitSettings()
 ) extends ConnectionListener {
   import BrokerCore._
 
@@ -91,6 +98,13 @@ final class BrokerCore(
       floorWithoutFile = if (store.isNew) 0L else Math.max(clock.wallMillis(), store.lastStoreTime),
       exists = hasQueue
     )
+  )
+  private val recorder = new OwnThread("rmq-ordered-recorder")
+  private val runs = new ReadingRuns(
+    directory.records("runs", recorder),
+    locks,
+    clock,
+    RunLimits(limits.maxRuns, limits.maxRunReads, limits.maxRunsPerLease, limits.runMemoryMs)
   )
   private val levels = new LevelDelivery(
     store,
@@ -163,6 +177,7 @@ final class BrokerCore(
     PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
     PeriodicTask(LeaseSettings.RenewalSaveMs, () => locks.flush()),
     PeriodicTask(GroupFlushMs, () => groups.flush()),
+    PeriodicTask(RunSweepMs, () => runs.sweep()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
     PeriodicTask(ParkedSweepMs, () => parkedPops.expire()),
     PeriodicTask(ReviveMs, () => revival.run()),
@@ -190,6 +205,7 @@ final class BrokerCore(
     offsets.flush()
     groups.flush()
     locks.flush()
+    recorder.close()
     flushDelays()
   }
 
@@ -225,8 +241,9 @@ final class BrokerCore(
     val wide = PullLimits(config(Settings.maxPullMessages), config(Settings.maxPullBytes))
     val pullTables = PullTables(store, offsets, groups, consumers, traffic)
     val fence = new LeaseFence(locks, identity)
+    val writes = new WriteFence(runs, locks, identity)
     val filters = new Filters(config(Settings.enablePropertyFilter))
-    val pull = new PullHandler(pullTables, parked, filters, fence, wide, clock, turns)
+    val pull = new PullHandler(pullTables, parked, filters, fence, writes, wide, clock, turns)
     Handlers(
       route = new RouteHandler(store.topics, kv, identity),
       kv = new KvHandler(kv),
@@ -238,10 +255,11 @@ final class BrokerCore(
         config(Settings.maxQueuesPerTopic),
         topic => {
           pops.removeTopic(topic)
+          runs.removeTopic(topic)
           locks.removeTopic(topic)
         }
       ),
-      send = new SendHandler(store, creation, groups, locks, delays, sendSettings),
+      send = new SendHandler(store, creation, groups, locks, delays, writes, sendSettings),
       pull = pull,
       offset = new OffsetHandler(store, offsets, groups, fence),
       client = new ClientHandler(groups, consumers, producers, creation, filters, calls),
@@ -254,7 +272,7 @@ final class BrokerCore(
         pull.onReset
       ),
       relay = new RelayHandler(consumers, store, identity, calls),
-      lock = new LockHandler(locks, clock),
+      lock = new LockHandler(locks, writes, clock),
       group = new GroupHandler(
         GroupTables(groups, consumers, producers, offsets, store, traffic),
         identity,
@@ -296,6 +314,9 @@ final class BrokerCore(
 
 object BrokerCore {
   private val logger = LoggerFactory.getLogger(classOf[BrokerCore])
+
+  // Renewals come every 20 s; a run that lost a lease is refused at once, and marked so much later.
+  private val RunSweepMs = 10000L
 
   // Long polls end at most so much after their time; clients allow them ten seconds more.
   private val ParkedSweepMs = 100L

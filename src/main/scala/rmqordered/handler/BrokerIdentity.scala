@@ -21,6 +21,7 @@ final case class BrokerIdentity(
 
 /** What this broker can do that Apache RocketMQ cannot; announced in route and lock answers. */
 object Features {
-  val announced: Seq[String] = Seq("leaseEpoch", "widePull", "idempotentSend", "stampedRequest")
+  val announced: Seq[String] =
+    Seq("leaseEpoch", "widePull", "idempotentSend", "stampedRequest", "fencedWrite")
   val FieldName = "rmqOrderedFeatures"
 }

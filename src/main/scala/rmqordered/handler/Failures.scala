@@ -3,7 +3,7 @@ package rmqordered.handler
 import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
 
-import rmqordered.lease.StaleEpoch
+import rmqordered.lease.{Lease, LostRun, StaleEpoch}
 import rmqordered.model.QueueKey
 import rmqordered.offset.OffsetsLost
 import rmqordered.protocol.{
@@ -110,6 +110,18 @@ object Failures {
       ResponseCode.StaleLeaseEpoch,
       s"Lease epoch $epoch of group $group on queue $queue is not live; the queue is held by " +
         s"$holder."
+    )
+  }
+
+  def writeFenced(lost: LostRun, holder: Option[Lease]): Refusal = {
+    val reason = lost.grant.fold("it has given back every queue that it read") { grant =>
+      val owner = holder.fold("nobody")(lease => s"${lease.clientId} under epoch ${lease.epoch}")
+      s"its lease epoch ${grant.epoch} of group ${grant.key.group} on queue ${grant.key.queue} is " +
+        s"over; the queue is held by $owner"
+    }
+    new Refusal(
+      ResponseCode.WriteFenced,
+      s"Run ${lost.run} may not write any more: $reason. Nothing was stored."
     )
   }
 

@@ -3,14 +3,25 @@ package rmqordered.handler
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import rmqordered.lease.{Lease, LeaseKey, LockOutcome, OwnershipEvent, QueueLockManager}
+import rmqordered.lease.{
+  GrantedQueue,
+  Lease,
+  LeaseKey,
+  LockOutcome,
+  OwnershipEvent,
+  QueueLockManager
+}
 import rmqordered.model.{MessageQueue, Names}
 import rmqordered.util.{Clock, Json}
 
 /** Locks of queues, and who has them. */
-final class LockHandler(locks: QueueLockManager, clock: Clock) {
+final class LockHandler(locks: QueueLockManager, writes: WriteFence, clock: Clock) {
 
-  /** 41. Always answered 0; what was refused is missing from `lockOKMQSet`, as in RocketMQ. */
+  /**
+   *   41. Always answered 0; what was refused is missing from `lockOKMQSet`, as in RocketMQ. A
+   *       grant is answered when nothing is being written any more by runs that read the queue
+   *       before. That is not waited for here: other requests go on.
+   */
   def lock(call: Call): Unit = {
     val body = new LockBody(call.jsonBody)
     body.ensureLegal()
@@ -24,7 +35,16 @@ final class LockHandler(locks: QueueLockManager, clock: Clock) {
       leases.add(describe(queue, outcome))
     }
     root.set[JsonNode](Features.FieldName, Json.texts(Features.announced))
-    call.answer(Response.json(root))
+    writes.whenWritten(grantsIn(body.group, outcomes))(call.answer(Response.json(root)))
+  }
+
+  /** Renewals too: a repeated request must not be answered before the one that it repeats. */
+  private def grantsIn(
+      group: String,
+      outcomes: Map[MessageQueue, LockOutcome]
+  ): Iterable[GrantedQueue] = outcomes.collect {
+    case (queue, LockOutcome.Granted(lease)) => GrantedQueue(LeaseKey(group, queue), lease.epoch)
+    case (queue, LockOutcome.Renewed(lease)) => GrantedQueue(LeaseKey(group, queue), lease.epoch)
   }
 
   private def isGranted(outcome: LockOutcome): Boolean = outcome match {
@@ -48,9 +68,11 @@ final class LockHandler(locks: QueueLockManager, clock: Clock) {
       .put("epoch", lease.epoch)
       .put("expiresInMillis", lease.expiresInMillis(clock.monotonicMillis()))
 
-  /** 42. */
+  /** 42. Who says `runGoesOn` may go on writing what it has read: no batch of it is at work. */
   def unlock(call: Call): Unit = {
     val body = new LockBody(call.jsonBody)
+    if (body.runGoesOn)
+      writes.givenBack(locks.heldBy(body.group, body.clientId, body.queues))
     locks.unlock(body.group, body.clientId, body.queues)
     call.answer(Response.ok)
   }
@@ -102,6 +124,7 @@ final class LockHandler(locks: QueueLockManager, clock: Clock) {
     val group: String = body.path("consumerGroup").asText()
     val clientId: String = body.path("clientId").asText()
     val queues: Seq[MessageQueue] = Bodies.messageQueues(body.path("mqSet"))
+    val runGoesOn: Boolean = body.path("runGoesOn").asBoolean(false)
 
     /** Leases outlive restarts: nothing illegal may get into their table. */
     def ensureLegal(): Unit = {

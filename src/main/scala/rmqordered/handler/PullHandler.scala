@@ -29,6 +29,7 @@ final class PullHandler(
     parked: ParkedPulls,
     filters: Filters,
     fence: LeaseFence,
+    writes: WriteFence,
     wide: PullLimits,
     clock: Clock,
     turns: WorkTurns
@@ -70,12 +71,18 @@ final class PullHandler(
 
   /** @param waited the poll that this is the end of */
   private def evaluate(call: Call, waited: Option[ParkedPull]): Unit = {
-    val isFirst = waited.isEmpty
     val key = QueueKey(call.text("topic"), call.int("queueId"))
     val group = call.text("consumerGroup")
-    val sysFlag = call.int("sysFlag")
     ensureReadable(key, group)
     fence.ensure(call, group, key)
+    val isNamed =
+      writes.isNamed(call, group, key, fence.epochOf(call))(() => resume(call, waited))
+    if (isNamed) serve(call, key, group, waited)
+  }
+
+  private def serve(call: Call, key: QueueKey, group: String, waited: Option[ParkedPull]): Unit = {
+    val isFirst = waited.isEmpty
+    val sysFlag = call.int("sysFlag")
     val request =
       ReadRequest(call.long("queueOffset"), limits(call), filter(call, group, key, sysFlag))
     pendingReset(call, OffsetKey(group, key), request.startOffset) match {
@@ -211,7 +218,7 @@ final class PullHandler(
       call.connection,
       deadline,
       call.optional("subscription").fold(0)(_.length),
-      () => resume(call, pull),
+      () => resume(call, Some(pull)),
       () => call.abandon()
     )
     val isParked = parked.park(pull)
@@ -220,8 +227,8 @@ final class PullHandler(
     isParked
   }
 
-  private def resume(call: Call, pull: ParkedPull): Unit =
-    try evaluate(call, Some(pull))
+  private def resume(call: Call, waited: Option[ParkedPull]): Unit =
+    try evaluate(call, waited)
     catch { case error: Throwable => call.fail(error) }
 
   private def response(result: ReadResult, request: ReadRequest): Response = {
@@ -261,7 +268,8 @@ object PullHandler {
     "subscription",
     "expressionType",
     "subVersion",
-    LeaseFence.EpochField
+    LeaseFence.EpochField,
+    WriteFence.RunField
   )
 
   private val CommitOffsetBit = 1

@@ -36,6 +36,7 @@ final class SendHandler(
     groups: SubscriptionGroups,
     locks: QueueLockManager,
     delays: DelayPlanner,
+    writes: WriteFence,
     settings: SendSettings
 ) {
   import SendHandler._
@@ -94,11 +95,16 @@ final class SendHandler(
       sent: Sent,
       contents: Vector[RecordContent],
       digests: Slice = Slice.empty
-  ): Unit =
-    Stamps.of(sent.request, sent.envelope.topic, contents, digests) match {
-      case None => store.append(sent.envelope, contents)(answer(sent))
-      case Some(stamps) => store.appendStamped(sent.envelope, contents, stamps)(answerStamped(sent))
+  ): Unit = {
+    val stamped = Stamps.of(sent.request, sent.envelope.topic, contents, digests)
+    writes.ifWriting(sent.call) {
+      stamped match {
+        case None => store.append(sent.envelope, contents)(answer(sent))
+        case Some(stamps) =>
+          store.appendStamped(sent.envelope, contents, stamps)(answerStamped(sent))
+      }
     }
+  }
 
   private def checkedTopic(request: SendRequest): TopicConfig = {
     Names.topicProblem(request.topic).foreach(problem => throw Failures.invalid(problem))

@@ -41,6 +41,8 @@ final class QueueLockManager(
   private var isUnrecorded = false
   // Written under both locks, hence readable under either.
   private var table: LeaseEntries = restore()
+  // Rises with every change but a renewal. Under `this`.
+  private var changesOfOwner = 0L
   private val history = new OwnershipHistory(historyCapacity)
 
   private def restore(): LeaseEntries = file.load() match {
@@ -92,7 +94,7 @@ final class QueueLockManager(
     if (lease.clientId != clientId) LockOutcome.HeldBy(lease)
     else {
       val renewed = lease.copy(renewedAtWall = wall, expiresAt = now + lifetimeMs)
-      put(table ++ Seq(key -> entry.copy(lease = Some(renewed))))
+      synchronized { table = table ++ Seq(key -> entry.copy(lease = Some(renewed))) }
       isUnrecorded = true
       LockOutcome.Renewed(renewed)
     }
@@ -225,6 +227,46 @@ final class QueueLockManager(
     else Left(StaleEpoch(live, table.lastEpoch(key)))
   }
 
+  /**
+   * Whether all of these epochs are live, or one that is not. What was found before saves looking
+   * again while no owner has changed and none of them can have expired.
+   */
+  def verify(
+      epochs: Map[LeaseKey, Long],
+      before: Option[Verified] = None
+  ): Either[GrantedQueue, Verified] = synchronized {
+    val now = clock.monotonicMillis()
+    before.filter(seen => seen.changesOfOwner == changesOfOwner && now <= seen.until) match {
+      case Some(seen) => Right(seen)
+      case None =>
+        def live(key: LeaseKey, epoch: Long): Option[Lease] =
+          table.get(key).flatMap(_.lease).filter(held => held.epoch == epoch && held.isLive(now))
+        epochs.find { case (key, epoch) => live(key, epoch).isEmpty } match {
+          case Some((key, epoch)) => Left(GrantedQueue(key, epoch))
+          case None =>
+            val until =
+              epochs.iterator.flatMap((live _).tupled(_)).map(_.expiresAt).minOption.getOrElse(now)
+            Right(Verified(epochs, changesOfOwner, until))
+        }
+    }
+  }
+
+  /** The live epochs of those of the queues that a client holds. */
+  def heldBy(group: String, clientId: String, queues: Seq[MessageQueue]): Seq[GrantedQueue] =
+    synchronized {
+      val now = clock.monotonicMillis()
+      for {
+        (key, lease) <- leasesOf(group, queues)
+        if lease.clientId == clientId && lease.isLive(now)
+      } yield GrantedQueue(key, lease.epoch)
+    }
+
+  /** Who has a queue now. */
+  def holder(key: LeaseKey): Option[Lease] = synchronized {
+    val now = clock.monotonicMillis()
+    table.get(key).flatMap(_.lease).filter(_.isLive(now))
+  }
+
   /** Whether a group holds any queue, which is how RocketMQ knows that it consumes in order. */
   def hasLiveLease(group: String): Boolean = synchronized {
     val now = clock.monotonicMillis()
@@ -249,7 +291,10 @@ final class QueueLockManager(
         false
     }
 
-  private def put(changed: LeaseEntries): Unit = synchronized { table = changed }
+  private def put(changed: LeaseEntries): Unit = synchronized {
+    table = changed
+    changesOfOwner += 1
+  }
 
   private def announce(event: OwnershipEvent): Unit = {
     synchronized(history.add(event))
@@ -266,6 +311,16 @@ final class QueueLockManager(
     )
   }
 }
+
+/**
+ * These epochs were found to be live.
+ *
+ * @param changesOfOwner
+ *   how many there had been by then
+ * @param until
+ *   none of them expires before
+ */
+final case class Verified(of: Map[LeaseKey, Long], changesOfOwner: Long, until: Long)
 
 /** The lock table at one moment. */
 final case class LeaseSnapshot(

@@ -43,6 +43,9 @@ object ResponseCode {
   /** A stamped send belongs to a batch before the stream's last one. */
   val StaleBatch = 9006
 
+  /** A send names a run that read under a lease which is over: others write now. */
+  val WriteFenced = 9007
+
   /** Where the group goes on was known once and is lost; the remark names the ways out. */
   val OffsetsLost = 9008
 }

@@ -2,6 +2,7 @@ package rmqordered.store
 
 import java.io.IOException
 import java.nio.file.Path
+import java.util.concurrent.Executor
 
 /**
  * The folder that holds everything this broker keeps, owned by one broker at a time.
@@ -14,6 +15,7 @@ import java.nio.file.Path
  * config/NAME.json        topics, groups, offsets, leases, key-value pairs, the store's checkpoint
  * config/sendStreams.bin  the last stamps, as of an earlier end of the commit log
  * config/pops.bin         what is popped, likewise
+ * config/runs.log         which runs of queries read under which leases
  * }}}
  */
 final class DataDirectory private (val path: Path, val files: FileLayer, lock: AutoCloseable) {
@@ -38,6 +40,12 @@ final class DataDirectory private (val path: Path, val files: FileLayer, lock: A
   def pops: AtomicFile = {
     files.createFolder(config)
     new AtomicFile(config.resolve("pops.bin"), files)
+  }
+
+  /** A log of records, written by `writer`. */
+  def records(name: String, writer: Executor): RecordFile = {
+    files.createFolder(config)
+    new RecordFile(config.resolve(s"$name.log"), writer, files)
   }
 
   def close(): Unit = lock.close()

@@ -15,7 +15,7 @@ class AdministrationSuite extends BrokerSuite {
       Json.text(json(answer)),
       """{"brokerDatas":[{"brokerAddrs":{"0":"127.0.0.1:9876"},"brokerName":"broker-a","cluster":"DefaultCluster",""" +
         """"enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":6,""" +
-        """"readQueueNums":3,"topicSysFlag":0,"writeQueueNums":3}],"rmqOrderedFeatures":["leaseEpoch","widePull","idempotentSend","stampedRequest"]}"""
+        """"readQueueNums":3,"topicSysFlag":0,"writeQueueNums":3}],"rmqOrderedFeatures":["leaseEpoch","widePull","idempotentSend","stampedRequest","fencedWrite"]}"""
     )
   }
 

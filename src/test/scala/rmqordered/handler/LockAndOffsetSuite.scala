@@ -42,7 +42,7 @@ class LockAndOffsetSuite extends BrokerSuite {
     )
     assertEquals(
       answer.get("rmqOrderedFeatures").toString,
-      """["leaseEpoch","widePull","idempotentSend","stampedRequest"]"""
+      """["leaseEpoch","widePull","idempotentSend","stampedRequest","fencedWrite"]"""
     )
     val leases = answer.get("leases")
     assertEquals(leases.size(), 2)

@@ -7,7 +7,7 @@ import java.util.concurrent.{Executor, LinkedBlockingQueue, TimeUnit}
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import rmqordered.BrokerCore
-import rmqordered.config.BrokerConfig
+import rmqordered.config.{BrokerConfig, LimitSettings}
 import rmqordered.model.HostAddress
 import rmqordered.protocol.{
   Body,
@@ -27,7 +27,8 @@ final class TestBroker(
     files: FileLayer = DiskFiles,
     val clock: ManualClock = new ManualClock(),
     worker: Executor = _.run(),
-    leaseWorker: Executor = _.run()
+    leaseWorker: Executor = _.run(),
+    limits: LimitSettings = LimitSettings()
 ) {
   private val directory = DataDirectory.open(folder, files)
   private val identity = BrokerIdentity(
@@ -43,7 +44,8 @@ final class TestBroker(
     directory,
     identity,
     worker,
-    leaseWorker
+    leaseWorker,
+    limits
   )
 
   def connect(): TestClient = new TestClient(this)
