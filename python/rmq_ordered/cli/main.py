@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from rmq_ordered.cli import topic
 from rmq_ordered.cli.broker import broker
 from rmq_ordered.cli.leases import leases
-from rmq_ordered.cli.output import fail, print_line
+from rmq_ordered.cli.output import PrintableFormatter, fail, print_line
 from rmq_ordered.cli.pop import pop
 from rmq_ordered.cli.send import send
 from rmq_ordered.cli.tail import tail
@@ -68,7 +68,9 @@ def main(
 ) -> None:
     """Ordered topics of Apache RocketMQ and of the embedded broker."""
     if debug:
-        logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(PrintableFormatter("%(asctime)s %(name)s %(message)s"))
+        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
 
 
 def run() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -22,10 +24,29 @@ _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *rang
     ord("\r"): "\\r",
 }
 
+# What JSON leaves as it is and a terminal may obey.
+_JSON_CONTROL: Final = {code: f"\\u{code:04x}" for code in (0x7F, *range(0x80, 0xA0))}
+
+
+class PrintableFormatter(logging.Formatter):
+    """Log lines that cannot steer a terminal, whatever a peer has said; traces keep their lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text."""
+        safe = copy.copy(record)
+        safe.msg, safe.args, safe.exc_text = printable(record.getMessage()), (), None
+        return super().format(safe)
+
+    def formatException(self, *args: Any) -> str:  # noqa: N802 - logging's own name
+        """A trace as text."""
+        lines = super().formatException(*args).split("\n")
+        return "\n".join(printable(line) for line in lines)
+
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on one line, in UTF-8 whatever the locale says."""
-    print_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    """One JSON object on one line, in UTF-8 whatever the locale says; it steers no terminal."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    print_line(text.translate(_JSON_CONTROL))
 
 
 def print_line(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -12,12 +11,13 @@ from rmq_ordered.client.routes import RouteTable
 from rmq_ordered.client.serving import ServerRequests
 from rmq_ordered.clock import Clock
 from rmq_ordered.errors import OptionError
-from rmq_ordered.net.remoting import Remoting, unchanged
+from rmq_ordered.net.remoting import Remoting
+from rmq_ordered.net.signing import signing
 from rmq_ordered.net.system import SystemClock
 from rmq_ordered.net.tls import TlsSettings, tls_connector
 from rmq_ordered.net.transport import Connect, connect_tcp
 from rmq_ordered.options import parse_name_servers
-from rmq_ordered.protocol.acl import Credentials, sign
+from rmq_ordered.protocol.acl import Credentials
 
 _DEFAULT_TIMEOUT_MS = 3_000
 
@@ -59,10 +59,14 @@ class Client:
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.request_timeout_ms = request_timeout_ms
-        prepare = unchanged if credentials is None else partial(sign, credentials=credentials)
         connector = connect if tls is None else tls_connector(tls)
         self.requests = ServerRequests()
-        self.remoting = Remoting(self.clock, connector, on_request=self.requests, prepare=prepare)
+        self.remoting = Remoting(
+            self.clock,
+            connector,
+            on_request=self.requests,
+            prepare=signing(credentials, self.clock),
+        )
         addresses = _addresses(name_server)
         self.routes = RouteTable(self.remoting, addresses, self.clock, request_timeout_ms)
         self.kv = KeyValues(self.remoting, addresses, request_timeout_ms)

@@ -71,7 +71,7 @@ class Pulls:
         self._depth = _WIDE_DEPTH if is_wide else _STOCK_DEPTH
         first, last = plan.range.start, plan.range.end
         self.window = PullWindow(first, last, self._limits.max_messages, self._depth)
-        self._encode = _encoder(client, plan, self._limits)
+        self._encode = _encoder(client, plan, self._limits, lambda: self.answered_by)
         self._stream: AnswerStream | None = None
         # Whether the broker at its other end may no longer be the one to ask.
         self._is_doubted = False
@@ -244,7 +244,9 @@ class Pulls:
         self._client.clock.pause_ms(_PAUSE_MS)
 
 
-def _encoder(client: Client, plan: ReadPlan, limits: PullLimits) -> EncodePull:
+def _encoder(
+    client: Client, plan: ReadPlan, limits: PullLimits, address: Callable[[], str]
+) -> EncodePull:
     """How the pulls of a plan are written; a signature is another one for each of them."""
 
     def request(offset: int, count: int) -> RemotingCommand:
@@ -261,4 +263,6 @@ def _encoder(client: Client, plan: ReadPlan, limits: PullLimits) -> EncodePull:
     prepare = client.remoting.prepare
     if prepare is unchanged:
         return PullTemplate(request(0, 0)).encode
-    return lambda opaque, offset, count: encode_command(prepare(request(offset, count)), opaque)
+    return lambda opaque, offset, count: encode_command(
+        prepare(request(offset, count), address()), opaque
+    )

@@ -21,10 +21,11 @@ from rmq_ordered.protocol.command import RemotingCommand
 
 _LOG: Final = logging.getLogger("rmq_ordered.net")
 
-Prepare = Callable[[RemotingCommand], RemotingCommand]
+# The command as it is sent to an address.
+Prepare = Callable[[RemotingCommand, str], RemotingCommand]
 
 
-def unchanged(command: RemotingCommand) -> RemotingCommand:
+def unchanged(command: RemotingCommand, address: str) -> RemotingCommand:
     """For clients without credentials."""
     return command
 
@@ -56,13 +57,14 @@ class Remoting:
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int
     ) -> PendingAnswer:
         """Send a request and return at once."""
-        prepared = self.prepare(command)
 
         def repeat(left_ms: int) -> PendingAnswer:
             _LOG.debug("= told to go away by=%s, sending %s again", address, what)
-            return self._channel(address, what).start(prepared, what, left_ms)
+            return self._channel(address, what).start(self.prepare(command, address), what, left_ms)
 
-        return self._channel(address, what).start(prepared, what, timeout_ms, repeat)
+        return self._channel(address, what).start(
+            self.prepare(command, address), what, timeout_ms, repeat
+        )
 
     def call(
         self, address: str, command: RemotingCommand, what: str, timeout_ms: int

@@ -34,6 +34,11 @@ def fresh_client_id(role: str) -> str:
     return f"{role}@{socket.gethostname()}#{os.getpid()}#{secrets.token_hex(4)}"
 
 
+def fresh_session() -> str:
+    """A name for one series of requests that nobody else has or can guess: 22 characters."""
+    return secrets.token_urlsafe(16)
+
+
 def process_identity() -> str:
     """Which process this is, so that another one on the same machine can tell when it is gone.
 

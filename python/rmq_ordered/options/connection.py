@@ -60,6 +60,7 @@ class ConnectionOptions:
     access_key: str | None = None
     secret_key: SecretReference | None = None
     security_token: SecretReference | None = None
+    strict_signature: bool = False
     tls: TlsOptions | None = None
 
     @classmethod
@@ -78,6 +79,7 @@ class ConnectionOptions:
             access_key=values["accessKey"],
             secret_key=values["secretKey"],
             security_token=values["securityToken"],
+            strict_signature=values["strictSignature"],
             tls=tls if values["tls"] else None,
         )
 
@@ -129,6 +131,13 @@ SECURITY_OPTIONS: Final[Sequence[Option]] = (
         parse_secret,
         is_secret=True,
     ),
+    Option(
+        "strictSignature",
+        "Sign so that a copied request is refused; the embedded broker only.",
+        "true or false",
+        parse_flag,
+        default="false",
+    ),
     Option("tls", "Encrypt every connection.", "true or false", parse_flag, default="false"),
     Option(
         "tlsCaFile",
@@ -164,6 +173,8 @@ def _ensure_pairs(values: Mapping[str, Any]) -> None:
         raise OptionError(missing, None, "both of accessKey and secretKey, or neither")
     if values["securityToken"] is not None and values["accessKey"] is None:
         raise OptionError("accessKey", None, "an access key beside securityToken")
+    if values["strictSignature"] and values["accessKey"] is None:
+        raise OptionError("accessKey", None, "an access key beside strictSignature=true")
     if (values["tlsCertificateFile"] is None) != (values["tlsKeyFile"] is None):
         missing = "tlsKeyFile" if values["tlsKeyFile"] is None else "tlsCertificateFile"
         raise OptionError(missing, None, "both of tlsCertificateFile and tlsKeyFile, or neither")

@@ -31,6 +31,7 @@ def _credentials(options: ConnectionOptions) -> Credentials | None:
         options.access_key,
         _secret("secretKey", options.secret_key),
         None if token is None else _secret("securityToken", token),
+        options.strict_signature,
     )
 
 

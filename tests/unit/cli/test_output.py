@@ -1,8 +1,11 @@
 import json
+import logging
+import sys
 
 import pytest
+from tests.support.promises import proves
 
-from rmq_ordered.cli.output import print_json, print_table, printable, utc
+from rmq_ordered.cli.output import PrintableFormatter, print_json, print_table, printable, utc
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,34 @@ def test_moments_are_exact_to_the_millisecond(timestamp_ms: int, text: str | Non
 
 def test_control_characters_cannot_steer_the_terminal() -> None:
     assert printable("a\x1b[31m\nb\r\tc\x9b\x7f") == "a\\x1b[31m\\nb\\r\tc\\x9b\\x7f"
+
+
+@proves("log-is-text")
+def test_json_steers_no_terminal_and_stays_the_same(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    print_json({"key": "a\x1b[31m\x7f\x9b31m"})
+    line = capfdbinary.readouterr().out
+    assert line == b'{"key":"a\\u001b[31m\\u007f\\u009b31m"}\n'
+    assert json.loads(line) == {"key": "a\x1b[31m\x7f\x9b31m"}
+
+
+@proves("log-is-text")
+def test_log_lines_steer_no_terminal_but_traces_keep_their_lines() -> None:
+    def broken() -> None:
+        raise ValueError("a\x1b[31m\x9b")
+
+    try:
+        broken()
+    except ValueError:
+        record = logging.LogRecord(
+            "x", logging.DEBUG, __file__, 1, "said %s", ("b\x1b\nforged",), sys.exc_info()
+        )
+    text = PrintableFormatter("%(message)s").format(record)
+    lines = text.split("\n")
+    assert lines[0] == "said b\\x1b\\nforged"
+    assert lines[-1] == "ValueError: a\\x1b[31m\\x9b"
+    assert len(lines) > 3
 
 
 def test_json_is_one_line_of_utf_8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -30,5 +30,11 @@ def test_a_refused_secret_is_not_in_the_error() -> None:
 def test_without_tls_nothing_of_it_is_kept() -> None:
     values = dict.fromkeys(
         ["accessKey", "secretKey", "securityToken", "tlsCaFile", "tlsCertificateFile", "tlsKeyFile"]
-    ) | {"nameServer": ("a:1",), "requestTimeout": 5, "tls": False, "tlsCheckHost": True}
+    ) | {
+        "nameServer": ("a:1",),
+        "requestTimeout": 5,
+        "tls": False,
+        "tlsCheckHost": True,
+        "strictSignature": False,
+    }
     assert ConnectionOptions.of(values) == ConnectionOptions(("a:1",), 5)

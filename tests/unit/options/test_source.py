@@ -172,6 +172,7 @@ def test_names_are_case_insensitive_because_spark_lowers_them() -> None:
         (True, {"accessKey": "me"}, "both of accessKey and secretKey"),
         (True, {"secretKey": "env:X"}, "both of accessKey and secretKey"),
         (True, {"securityToken": "env:X"}, "an access key beside securityToken"),
+        (True, {"strictSignature": "true"}, "an access key beside strictSignature"),
         (True, {"tlsCaFile": "ca.pem"}, "tls=true beside it"),
         (True, {"tlsCheckHost": "false"}, "'tlsCheckHost': expected tls=true beside it"),
         (True, {"tls": "true", "tlsKeyFile": "k"}, "both of tlsCertificateFile and tlsKeyFile"),

@@ -64,6 +64,7 @@ BAD_VALUES: dict[str, list[str]] = {
     "accessKey": ["", " "],
     "secretKey": BAD_SECRETS,
     "securityToken": BAD_SECRETS,
+    "strictSignature": BAD_FLAGS,
     "tls": BAD_FLAGS,
     "tlsCaFile": ["", " "],
     "tlsCertificateFile": ["", " "],

@@ -5,7 +5,7 @@ import java.util.concurrent.{Executor, RejectedExecutionException, ThreadLocalRa
 
 import org.slf4j.LoggerFactory
 
-import rmqordered.auth.AclFile
+import rmqordered.auth.{AccessControl, AclFile, StrictChecks}
 import rmqordered.config.{BrokerConfig, LimitSettings, Settings}
 import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes, SubscriptionGroups}
 import rmqordered.handler._
@@ -138,7 +138,9 @@ final class BrokerCore(
   private val guard = config(Settings.aclFile) match {
     case "" => AccessGuard.open
     case file =>
-      AccessGuard.of(AclFile.load(file), store.recordAt(_).map(_.envelope.topic))
+      val strict = StrictChecks.of(config, clock, identity.address, startsEmpty = store.isNew)
+      val control = new AccessControl(AclFile.load(file, config(Settings.aclStrict)), strict)
+      AccessGuard.of(control, store.recordAt(_).map(_.envelope.topic))
   }
   private val dispatcher =
     new RequestDispatcher(

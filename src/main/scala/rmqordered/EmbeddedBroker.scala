@@ -16,7 +16,7 @@ import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
-import rmqordered.config.{BrokerConfig, ConfigError, Settings}
+import rmqordered.config.{BrokerConfig, ConfigError, OpenRights, Settings}
 import rmqordered.handler.BrokerIdentity
 import rmqordered.model.HostAddress
 import rmqordered.net.BrokerServer
@@ -47,6 +47,7 @@ final class EmbeddedBroker private (config: BrokerConfig) {
   exposure(bound.getAddress, config).foreach(sentence =>
     logger.warn("{} address={}", sentence, nameServer())
   )
+  OpenRights.warnings(config).foreach(sentence => logger.warn("{}", sentence))
   logger.info(
     "serving address={} broker={} data={}",
     nameServer(),

@@ -61,6 +61,8 @@ object Need {
  *
  * @param grants
  *   by pattern: a name, or a beginning followed by `*`; what no pattern covers is denied
+ * @param isStrict
+ *   only its strictly signed requests count
  * @param from
  *   where its requests may come from; empty: anywhere
  */
@@ -68,6 +70,7 @@ final case class User(
     name: String,
     secret: Secret,
     isAdmin: Boolean,
+    isStrict: Boolean,
     from: Seq[AddressRange],
     grants: Map[Resource, Set[Action]]
 ) {

@@ -14,15 +14,16 @@ object AclFile {
   private val Prefix = "user."
   private val MinSecretLength = 8
 
-  def load(file: String): AccessControl =
-    try parse(Files.readString(Path.of(file)), file)
+  /** @param strictByDefault whether users sign strictly about whom the file does not say it */
+  def load(file: String, strictByDefault: Boolean): Seq[User] =
+    try parse(Files.readString(Path.of(file)), file, strictByDefault)
     catch {
       case error: IOException =>
         throw new ConfigError(s"The ACL file $file cannot be read: $error.")
       case _: InvalidPathException => throw new ConfigError(s"The ACL file '$file' is no path.")
     }
 
-  def parse(text: String, file: String): AccessControl = {
+  def parse(text: String, file: String, strictByDefault: Boolean = false): Seq[User] = {
     val lines = BrokerConfig.parseProperties(text)
     def refuse(problem: String): Nothing =
       throw new ConfigError(s"The ACL file $file is wrong: $problem.")
@@ -36,20 +37,34 @@ object AclFile {
       }
       .groupMap(_._1)(_._2)
     if (byUser.isEmpty) refuse("it has no user, so nobody could do anything")
-    val users = byUser.map { case (name, entries) =>
-      user(name, entries.toMap).fold(problem => refuse(s"user $name $problem"), identity)
+    byUser.toSeq.map { case (name, entries) =>
+      user(name, entries.toMap, strictByDefault)
+        .fold(problem => refuse(s"user $name $problem"), identity)
     }
-    new AccessControl(users.toSeq)
   }
 
-  private def user(name: String, entries: Map[String, String]): Either[String, User] = for {
+  private def user(
+      name: String,
+      entries: Map[String, String],
+      strictByDefault: Boolean
+  ): Either[String, User] = for {
     secret <- entries.get("secret").filter(_.length >= MinSecretLength)
       .toRight(s"needs a secret of at least $MinSecretLength characters")
-    isAdmin <- entries.get("admin").fold[Option[Boolean]](Some(false))(_.toBooleanOption)
-      .toRight("has an admin flag that is neither true nor false")
+    isAdmin <- flag(entries, "admin", default = false)
+    isStrict <- flag(entries, "strict", strictByDefault)
     from <- ranges(entries.getOrElse("whitelist", ""))
-    grants <- grants(entries -- Seq("secret", "admin", "whitelist"))
-  } yield User(name, new Secret(secret), isAdmin, from, grants)
+    grants <- grants(entries -- Seq("secret", "admin", "strict", "whitelist"))
+  } yield User(name, new Secret(secret), isAdmin, isStrict, from, grants)
+
+  private def flag(
+      entries: Map[String, String],
+      name: String,
+      default: Boolean
+  ): Either[String, Boolean] =
+    entries
+      .get(name)
+      .fold[Option[Boolean]](Some(default))(_.toBooleanOption)
+      .toRight(s"has a flag $name that is neither true nor false")
 
   private def ranges(text: String): Either[String, Seq[AddressRange]] = {
     val parts = text.split(',').toSeq.map(_.trim).filter(_.nonEmpty)
@@ -80,7 +95,7 @@ object AclFile {
       if name.nonEmpty && !name.dropRight(1).contains('*')
     } yield Resource(kind, name)
     found.toRight(
-      s"has '$key', secret, admin, whitelist, topic.NAME, group.NAME or kv.NAME is expected"
+      s"has '$key', secret, admin, strict, whitelist, topic.NAME, group.NAME or kv.NAME is expected"
     )
   }
 

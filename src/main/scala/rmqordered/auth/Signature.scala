@@ -24,7 +24,8 @@ object Signature {
    * What proves who made a request. It is meant for this broker alone: whoever else sees it can
    * make requests of its own from it, because the signature names neither code nor fields.
    */
-  private val proofFields = Set(AccessKeyField, SignatureField, "SecurityToken")
+  private val proofFields =
+    Set(AccessKeyField, SignatureField, "SecurityToken") ++ StrictSignature.fields
 
   /** The fields without those that prove who sent them. */
   def stripped(fields: ExtFields): ExtFields =

@@ -51,6 +51,20 @@ object Setting {
           .toRight(s"a whole number from ${range.start} to ${range.end}")
     )
 
+  /** Words with commas between, each of a form; none by default. */
+  def list(name: String, form: String, doc: String)(
+      isLegal: String => Boolean
+  ): Setting[Vector[String]] =
+    new Setting(
+      name,
+      "",
+      doc,
+      text => {
+        val found = text.split(',').toVector.map(_.trim).filter(_.nonEmpty)
+        Either.cond(found.forall(isLegal), found, s"$form,$form...")
+      }
+    )
+
   /** Times such as `1s 5m 2h`, separated by spaces, in milliseconds. */
   def times(name: String, default: String, doc: String): Setting[Vector[Long]] =
     new Setting(

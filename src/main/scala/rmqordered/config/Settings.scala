@@ -332,16 +332,11 @@ object Settings extends SecuritySettings {
     flushConsumerOffsetInterval,
     flushFencedOffsetInterval,
     serverSelectorThreads,
-    aclFile,
-    tlsMode,
-    tlsCertPath,
-    tlsKeyPath,
-    tlsClientCaPath,
     messageDelayLevel,
     flushDelayOffsetInterval,
     timerMaxDelaySec,
     timerMaxWaiting,
     enablePropertyFilter,
     useServerSideResetOffset
-  )
+  ) ++ security
 }

@@ -3,6 +3,7 @@ package rmqordered.handler
 import org.slf4j.LoggerFactory
 
 import rmqordered.auth.AccessControl
+import rmqordered.util.Printable
 
 /** Stands before every handler. */
 trait AccessGuard {
@@ -22,15 +23,16 @@ object AccessGuard {
     val verdict = for {
       user <- control.authenticate(call.command, call.connection.remote)
       _ <- control.authorize(user, AccessNeeds.of(call, topicAt))
-    } yield ()
-    verdict.left.foreach { sentence =>
+    } yield call.limitSight(topic => user.may(AccessNeeds.see(topic)))
+    verdict.left.foreach { denial =>
       logger.info(
         "request denied code={} client={} reason={}",
         call.command.code,
         call.connection.remote,
-        sentence
+        Printable(denial.sentence)
       )
-      throw Failures.noPermission(sentence)
+      throw (if (denial.passes) Failures.notYet(denial.sentence)
+             else Failures.noPermission(denial.sentence))
     }
   }
 }

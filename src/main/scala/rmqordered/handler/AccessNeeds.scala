@@ -77,7 +77,8 @@ object AccessNeeds {
 
   private def consume(topic: String): Need = groupOf(topic).fold(Need.sub(topic))(Need.member)
 
-  private def see(topic: String): Need = groupOf(topic).fold(Need.either(topic))(Need.member)
+  /** What it takes to know a topic. */
+  def see(topic: String): Need = groupOf(topic).fold(Need.either(topic))(Need.member)
 
   private def kv(call: Call, action: Action): Need =
     Need.On(Resource(ResourceKind.Kv, call.text("namespace")), Set(action))
@@ -87,7 +88,7 @@ object AccessNeeds {
    * with its name. A handle gives nothing to read, and changes nothing but the group's own pops.
    */
   private def popped(group: String, topic: String): Seq[Need] = {
-    val isRetry = Seq("_", "+").exists(mark => topic.startsWith(Names.RetryPrefix + group + mark))
+    val isRetry = Names.isPopRetryOf(group, topic)
     Need.member(group) +: Option.unless(isRetry)(consume(topic)).toSeq
   }
 

@@ -15,8 +15,15 @@ import rmqordered.util.Json
 final class Call(request: RemotingCommand, val connection: Connection) {
   @volatile private var kept = request
   private val answered = new AtomicBoolean(false)
+  @volatile private var sees: String => Boolean = _ => true
 
   def command: RemotingCommand = kept
+
+  /** Whether the one who asks may know that there is such a topic. */
+  def maySee(topic: String): Boolean = sees(topic)
+
+  /** From now on only such topics are there for the one who asks. */
+  def limitSight(maySee: String => Boolean): Unit = sees = maySee
 
   /** It is going to wait: whatever is not needed when it goes on costs memory and is dropped. */
   def keepOnly(fields: String*): Unit = {

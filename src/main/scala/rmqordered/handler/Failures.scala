@@ -57,6 +57,9 @@ object Failures {
       "[OVERLOAD]the broker's request queue is full, retry later"
     )
 
+  /** The same request may be served a moment later. */
+  def notYet(sentence: String): Refusal = new Refusal(ResponseCode.SystemBusy, sentence)
+
   def missing(field: String): Refusal =
     new Refusal(ResponseCode.InvalidParameter, s"The header field $field is missing.")
 

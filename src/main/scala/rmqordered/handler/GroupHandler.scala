@@ -98,17 +98,25 @@ final class GroupHandler(
     call.answer(Bodies.queueTable("offsetTable", table, rest))
   }
 
-  /** As AdminBrokerProcessor: topics the live group does not subscribe to are left out. */
+  /**
+   * As AdminBrokerProcessor: topics the live group does not subscribe to are left out, and those
+   * that the one who asks may not see, named or not.
+   */
   private def statsTopics(call: Call, group: String): Seq[String] = {
     val listed =
       call.optional("topicList").fold(Seq.empty[String])(_.split(';').toSeq.filter(_.nonEmpty))
-    if (listed.nonEmpty) listed
+    if (listed.nonEmpty) listed.filter(call.maySee)
     else {
       val candidates = call.optional("topic").fold(offsets.topicsOf(group))(Set(_))
       val subscribed = consumers.view(group).fold(Set.empty[String])(_.subscriptions.keySet)
-      (if (subscribed.isEmpty) candidates else candidates.intersect(subscribed)).toSeq.sorted
+      val found = if (subscribed.isEmpty) candidates else candidates.intersect(subscribed)
+      found.filter(name => call.maySee(name) || isOwnRetry(call, group, name)).toSeq.sorted
     }
   }
+
+  /** What the group popped in vain comes again in topics that nobody gives rights to. */
+  private def isOwnRetry(call: Call, group: String, topic: String): Boolean =
+    call.optional("topic").isEmpty && Names.isPopRetryOf(group, topic)
 
   private def queueStats(group: String, key: QueueKey): ObjectNode = {
     val committed = offsets.get(OffsetKey(group, key)).getOrElse(0L)
@@ -136,7 +144,7 @@ final class GroupHandler(
     val connections = root.putArray("connectionSet")
     view.members.foreach(member => connections.add(connection(member.channel, member.identity)))
     val subscriptions = root.putObject("subscriptionTable")
-    view.subscriptions.values.foreach { subscription =>
+    view.subscriptions.values.filter(found => call.maySee(found.topic)).foreach { subscription =>
       subscriptions.set[JsonNode](subscription.topic, Bodies.subscription(subscription))
     }
     call.answer(Response.json(root))

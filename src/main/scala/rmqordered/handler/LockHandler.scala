@@ -82,7 +82,8 @@ final class LockHandler(locks: QueueLockManager, writes: WriteFence, clock: Cloc
     val group = call.optional("consumerGroup")
     val topic = call.optional("topic")
     def isWanted(key: LeaseKey) =
-      group.forall(_ == key.group) && topic.forall(_ == key.queue.topic)
+      group.forall(_ == key.group) && topic.forall(_ == key.queue.topic) &&
+        call.maySee(key.queue.topic)
     val snapshot = locks.snapshot()
     val root = Json.obj()
     val leases = root.putArray("leases")

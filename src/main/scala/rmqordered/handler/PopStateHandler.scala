@@ -1,5 +1,6 @@
 package rmqordered.handler
 
+import rmqordered.model.Names
 import rmqordered.pop.PopTable
 import rmqordered.store.MessageStore
 import rmqordered.util.{Clock, Json}
@@ -16,6 +17,7 @@ final class PopStateHandler(store: MessageStore, pops: PopTable, clock: Clock) {
       .filter(state => state.next.isDefined)
       .filter(state => group.forall(_ == state.key.group))
       .filter(state => topic.forall(_ == state.key.queue.topic))
+      .filter(state => isSeen(call, state.key.group, state.key.queue.topic))
       .toVector
       .sortBy(state => (state.key.group, state.key.queue.topic, state.key.queue.queueId))
       .foreach { state =>
@@ -34,4 +36,7 @@ final class PopStateHandler(store: MessageStore, pops: PopTable, clock: Clock) {
       }
     call.answer(Response.json(root))
   }
+
+  private def isSeen(call: Call, group: String, topic: String): Boolean =
+    call.maySee(topic) || Names.isPopRetryOf(group, topic)
 }

@@ -36,13 +36,15 @@ final class RouteHandler(topics: TopicTable, pairs: KvTable, identity: BrokerIde
 
   /** 206. */
   def topicList(call: Call): Unit =
-    call.answer(Response.json(topicListBody(topics.all.map(_.name))))
+    call.answer(Response.json(topicListBody(namesFor(call))))
 
   /** 224. */
   def topicsByCluster(call: Call): Unit = {
     val isOurs = call.text("cluster") == identity.clusterName
-    call.answer(Response.json(topicListBody(if (isOurs) topics.all.map(_.name) else Nil)))
+    call.answer(Response.json(topicListBody(if (isOurs) namesFor(call) else Nil)))
   }
+
+  private def namesFor(call: Call): Seq[String] = topics.all.map(_.name).filter(call.maySee)
 
   private def topicListBody(names: Seq[String]): ObjectNode = {
     val root = Json.obj()

@@ -59,6 +59,10 @@ object Names {
   /** RocketMQ's second spelling, which cannot be mistaken. */
   def popRetryTopicV2(group: String, topic: String): String = s"$RetryPrefix$group+$topic"
 
+  /** Whether a topic is one where a group's pops come again, if it is not another group's. */
+  def isPopRetryOf(group: String, topic: String): Boolean =
+    Seq("_", "+").exists(mark => topic.startsWith(RetryPrefix + group + mark))
+
   def isRetryTopic(topic: String): Boolean = topic.startsWith(RetryPrefix)
 
   def dlqTopic(group: String): String = DlqPrefix + group

@@ -1,9 +1,11 @@
 package rmqordered.net
 
 import java.io.File
+import javax.net.ssl.SSLContext
 
 import io.netty.handler.ssl.{ClientAuth, SslContext, SslContextBuilder, SslProvider}
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import rmqordered.config.{BrokerConfig, ConfigError, Settings, TlsMode}
@@ -37,10 +39,12 @@ object TlsSetup {
     try {
       // Java's own implementation: the jars beside this one hold no native one.
       val builder = SslContextBuilder.forServer(certificate, key).sslProvider(SslProvider.JDK)
+      builder.ciphers(ciphers(config(Settings.tlsCiphers)).asJava)
       clientCa.foreach(ca => builder.trustManager(ca).clientAuth(ClientAuth.REQUIRE))
       builder.build()
     } catch {
       // Netty throws all kinds of things at a bad file; none of them says more than its message.
+      case error: ConfigError => throw error
       case NonFatal(error) =>
         throw new ConfigError(
           s"TLS cannot be set up with $certificate and $key (PEM, the key in PKCS#8): " +
@@ -48,6 +52,27 @@ object TlsSetup {
         )
     }
   }
+
+  /**
+   * Java still allows ciphers whose connections can be read by whoever records them and gets the
+   * broker's key later. None of them is used unless an operator names it.
+   */
+  private def ciphers(wanted: Seq[String]): Seq[String] = {
+    val parameters = SSLContext.getDefault.getSupportedSSLParameters
+    wanted.find(name => !parameters.getCipherSuites.contains(name)).foreach { name =>
+      throw new ConfigError(
+        s"Setting tlsCiphers names $name, which this Java does not know; it knows " +
+          s"${parameters.getCipherSuites.filter(hasForwardSecrecy).mkString(", ")}."
+      )
+    }
+    if (wanted.nonEmpty) wanted
+    else
+      SSLContext.getDefault.getDefaultSSLParameters.getCipherSuites.toSeq.filter(hasForwardSecrecy)
+  }
+
+  // Ciphers of TLS 1.3 have no key exchange in their names; all of its exchanges are good.
+  private def hasForwardSecrecy(cipher: String): Boolean =
+    Seq("TLS_AES_", "TLS_CHACHA20_", "TLS_ECDHE_", "TLS_DHE_").exists(cipher.startsWith)
 
   private def file(setting: String, path: String): File = {
     if (path.isEmpty)

@@ -5,7 +5,8 @@ import java.nio.file.Path
 import java.util.concurrent.Executor
 
 /**
- * The folder that holds everything this broker keeps, owned by one broker at a time.
+ * The folder that holds everything this broker keeps, owned by one broker at a time. What it makes
+ * there only its own account can open.
  *
  * {{{
  * lock                    held (not just present) while a broker runs here
@@ -48,6 +49,13 @@ final class DataDirectory private (val path: Path, val files: FileLayer, lock: A
     new RecordFile(config.resolve(s"$name.log"), writer, files)
   }
 
+  /**
+   * Folders of earlier versions were open. The data directory itself may be somebody else's, a
+   * mounted one for instance, and stays as it is unless we make it.
+   */
+  private def closeToOthers(): Unit =
+    Seq(commitLog, consumeQueues, index, config).foreach(files.closeToOthers)
+
   def close(): Unit = lock.close()
 }
 
@@ -60,7 +68,9 @@ object DataDirectory {
       val lock = files.lock(path.resolve("lock")).getOrElse {
         throw new StoreError(s"The data directory $path is in use by another broker.")
       }
-      new DataDirectory(path, files, lock)
+      val directory = new DataDirectory(path, files, lock)
+      directory.closeToOthers()
+      directory
     } catch {
       case error: IOException =>
         throw new StoreError(s"The data directory $path cannot be used: $error.", error)

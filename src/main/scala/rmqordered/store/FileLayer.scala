@@ -4,7 +4,7 @@ import java.io.IOException
 import java.nio.channels.{FileChannel, OverlappingFileLockException}
 import java.nio.file.StandardCopyOption.{ATOMIC_MOVE, REPLACE_EXISTING}
 import java.nio.file.StandardOpenOption.{CREATE, READ, TRUNCATE_EXISTING, WRITE}
-import java.nio.file.{Files, Path}
+import java.nio.file.{Files, OpenOption, Path}
 import java.nio.{ByteBuffer, MappedByteBuffer}
 
 /** A file in memory: writes go to the page cache, `force` brings a range to the disk. */
@@ -66,6 +66,9 @@ trait FileLayer {
   def createFolder(folder: Path, isForced: Boolean = true): Unit
   def forceFolder(folder: Path): Unit
 
+  /** Takes away what others may do in a folder of ours that is there. */
+  def closeToOthers(folder: Path): Unit = ()
+
   /** Bytes that can still be written where the folder is. */
   def usableBytes(folder: Path): Long
 
@@ -88,7 +91,7 @@ object DiskFiles extends FileLayer {
   private lazy val pages = new PageBudget(MappedBytes, PageBudget.giveBackToKernel)
 
   override def map(file: Path, capacity: Int): MappedFile = {
-    val channel = FileChannel.open(file, CREATE, READ, WRITE)
+    val channel = create(file, READ)
     try {
       val size = if (channel.size() > 0) channel.size() else capacity.toLong
       if (size > Int.MaxValue)
@@ -132,13 +135,16 @@ object DiskFiles extends FileLayer {
     Option.when(Files.exists(file))(Files.readAllBytes(file))
 
   override def write(file: Path, content: Array[Byte]): Unit = {
-    val channel = FileChannel.open(file, CREATE, TRUNCATE_EXISTING, WRITE)
+    val channel = create(file, TRUNCATE_EXISTING)
     try {
       val bytes = ByteBuffer.wrap(content)
       while (bytes.hasRemaining) channel.write(bytes)
       channel.force(true)
     } finally channel.close()
   }
+
+  private def create(file: Path, option: OpenOption): FileChannel =
+    FileChannel.open(file, java.util.Set.of(CREATE, WRITE, option), OwnerOnly.file: _*)
 
   override def move(from: Path, to: Path): Unit = {
     val _ = Files.move(from, to, ATOMIC_MOVE, REPLACE_EXISTING)
@@ -178,7 +184,7 @@ object DiskFiles extends FileLayer {
     if (!Files.isDirectory(folder)) {
       val parent = folder.toAbsolutePath.getParent
       if (parent != null) createFolder(parent, isForced)
-      Files.createDirectories(folder)
+      Files.createDirectories(folder, OwnerOnly.folder: _*)
       if (parent != null && isForced) forceFolder(parent)
     }
 
@@ -188,10 +194,12 @@ object DiskFiles extends FileLayer {
     finally channel.close()
   }
 
+  override def closeToOthers(folder: Path): Unit = OwnerOnly.close(folder)
+
   override def usableBytes(folder: Path): Long = Files.getFileStore(folder).getUsableSpace
 
   override def lock(file: Path): Option[AutoCloseable] = {
-    val channel = FileChannel.open(file, CREATE, WRITE)
+    val channel = create(file, READ)
     val lock =
       try channel.tryLock()
       catch {

@@ -5,6 +5,7 @@ import java.nio.file.{Files, Path}
 import rmqordered.config.ConfigError
 import rmqordered.model.HostAddress
 import rmqordered.protocol.{Body, ExtFields, RemotingCommand}
+import rmqordered.util.ManualClock
 
 class AclFileSuite extends munit.FunSuite {
   private val local = new HostAddress(Array[Byte](127, 0, 0, 1), 1)
@@ -16,19 +17,24 @@ class AclFileSuite extends munit.FunSuite {
     command("AccessKey" -> name, "Signature" -> signature)
   }
 
+  private def control(text: String): AccessControl = {
+    val checks = new StrictChecks(new ManualClock, 1000, 10, true, _ => true, "here")
+    new AccessControl(AclFile.parse(text, "acl.conf"), checks)
+  }
+
   private def user(text: String, from: HostAddress = local): Either[String, User] =
-    AclFile.parse(text, "acl.conf").authenticate(signed("app", "12345678"), from)
+    control(text).authenticate(signed("app", "12345678"), from).left.map(_.sentence)
 
   private def app(lines: String*): String =
     ("user.app.secret=12345678" +: lines.map("user.app." + _)).mkString("\n")
 
   test("the sample gives its users what it says") {
-    val control = AclFile.parse(Files.readString(Path.of("conf/acl.conf")), "acl.conf")
-    val billing = control.authenticate(signed("billing", "change-me-second"), local).toOption.get
+    val sample = control(Files.readString(Path.of("conf/acl.conf")))
+    val billing = sample.authenticate(signed("billing", "change-me-second"), local).toOption.get
     assert(billing.may(Need.sub("orders")) && billing.may(Need.pub("invoices")))
     assert(billing.may(Need.member("billing")) && !billing.may(Need.pub("orders")))
     assert(!billing.may(Need.Admin))
-    val admin = control.authenticate(signed("admin", "change-me-first"), local).toOption.get
+    val admin = sample.authenticate(signed("admin", "change-me-first"), local).toOption.get
     assert(admin.may(Need.Admin) && admin.may(Need.pub("anything")))
   }
 
@@ -62,13 +68,22 @@ class AclFileSuite extends munit.FunSuite {
   }
 
   test("unknown users and wrong secrets are told alike, unsigned requests to sign") {
-    val control = AclFile.parse(app(), "acl.conf")
+    val known = control(app())
     def problem(name: String, secret: String) =
-      control.authenticate(signed(name, secret), local).left.toOption.get
+      known.authenticate(signed(name, secret), local).left.toOption.get.sentence
     assertEquals(problem("app", "wrong"), "User 'app' is not known or its signature is wrong.")
     assertEquals(problem("spy", "wrong"), "User 'spy' is not known or its signature is wrong.")
     val unsigned = RemotingCommand(11, "JAVA", 479, 1, 0, None, None, Body.empty)
-    assert(control.authenticate(unsigned, local).left.exists(_.contains("not signed")))
+    assert(known.authenticate(unsigned, local).left.exists(_.sentence.contains("not signed")))
+  }
+
+  test("who signs strictly is for the file to say, else for the setting") {
+    def strict(text: String, byDefault: Boolean) =
+      AclFile.parse(text, "acl.conf", byDefault).map(_.isStrict)
+    assertEquals(strict(app(), byDefault = true), Seq(true))
+    assertEquals(strict(app("strict=false"), byDefault = true), Seq(false))
+    assertEquals(strict(app("strict=true"), byDefault = false), Seq(true))
+    assertEquals(strict(app(), byDefault = false), Seq(false))
   }
 
   test("what is not understood stops the broker, without quoting a secret") {
@@ -77,6 +92,7 @@ class AclFileSuite extends munit.FunSuite {
       "secret=x" -> "user.NAME.SETTING",
       "user.app.secret=hush" -> "at least 8 characters",
       app("admin=yes") -> "neither true nor false",
+      app("strict=perhaps") -> "a flag strict",
       app("topic.orders=READ") -> "'READ' for topic.orders",
       app("topic.orders=") -> "PUB, SUB",
       app("topics.orders=SUB") -> "'topics.orders'",
@@ -90,7 +106,10 @@ class AclFileSuite extends munit.FunSuite {
       assert(!error.getMessage.contains("hush") && !error.getMessage.contains("12345678"))
     }
     assert(
-      intercept[ConfigError](AclFile.load("/no/such/file")).getMessage.contains("cannot be read")
+      intercept[ConfigError](AclFile.load(
+        "/no/such/file",
+        false
+      )).getMessage.contains("cannot be read")
     )
   }
 }
