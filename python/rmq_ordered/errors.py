@@ -25,6 +25,7 @@
         StreamGap
         QueueLayoutChanged
         SendUnsettled
+        WriteFenced
       UndecodableMessage                a body is not what the query was told it is
       EmbeddedBrokerError               the broker's process did not start or died
         EmbeddedBrokerUnavailable       it was not even tried: Java, the jar or PySpark is missing
@@ -361,6 +362,23 @@ class SendUnsettled(OrderingError):
             f"became of it cannot be found out: {self.reason}; nothing newer was sent to this "
             "queue, so that nothing is overtaken: call again, or make a new OrderedProducer to go "
             "on without knowing"
+        )
+
+
+class WriteFenced(OrderingError):
+    """The run that writes has lost a queue that it read from: others write its rows now."""
+
+    def __init__(self, queue: object, run: str, reason: str) -> None:
+        super().__init__(queue, run, reason)
+        self.queue = queue
+        self.run = run
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue}: the broker stores nothing more of run {self.run}: {self.reason}; "
+            "another consumer of the group may be writing the same rows now: let it go on, or stop "
+            "it and start this query again"
         )
 
 

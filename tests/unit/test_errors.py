@@ -61,6 +61,10 @@ SAMPLES: list[tuple[errors.RmqOrderedError, list[str]]] = [
         errors.SendUnsettled(QUEUE, "b:1 is away"),
         ["orders@broker-a#3", "left a request in flight", "b:1 is away", "new OrderedProducer"],
     ),
+    (
+        errors.WriteFenced(QUEUE, "q/r", "held by next-run"),
+        ["orders@broker-a#3", "run q/r", "held by next-run", "start this query again"],
+    ),
     (errors.EmbeddedBrokerError("it died", 1, ["a", "b"]), ["it died", "exit code 1", "a\n  b"]),
     (
         errors.UndecodableMessage("orders@broker-a#0", 7, "AC11", "not JSON"),
@@ -109,7 +113,7 @@ def test_only_what_the_network_or_flow_control_did_may_be_tried_again() -> None:
 
 def test_no_error_about_order_is_retryable() -> None:
     ordering = [error for error, _ in SAMPLES if isinstance(error, errors.OrderingError)]
-    assert len(ordering) == 9
+    assert len(ordering) == 10
     assert not any(error.retryable for error in ordering)
 
 

@@ -290,13 +290,17 @@ class BrokerOperations:
         queues: Sequence[MessageQueue],
         *,
         timeout_ms: int | None = None,
+        run_goes_on: bool = False,
     ) -> Failures:
-        """The same; returns what may still be locked, and why."""
+        """The same; returns what may still be locked, and why.
+
+        With ``run_goes_on`` the client keeps working without these queues.
+        """
         patience_ms = self._timeout_ms if timeout_ms is None else min(timeout_ms, self._timeout_ms)
         what = f"the unlocking of queues of group {group}"
 
         def give(address: str, held: list[MessageQueue]) -> tuple[LockAnswer, ...]:
-            request = locks.unlock_request(group, client_id, held)
+            request = locks.unlock_request(group, client_id, held, run_goes_on=run_goes_on)
             response = self._remoting.call(address, request, what, patience_ms)
             ensure_success(response, address, what)
             return ()

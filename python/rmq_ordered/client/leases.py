@@ -172,25 +172,35 @@ class LeaseKeeper:
         with self._lock:
             return self._table.loss(queue, self._clock.monotonic_ms()) is None
 
-    def give_back(self, queues: Iterable[MessageQueue], timeout_ms: int | None = None) -> None:
+    def give_back(
+        self,
+        queues: Iterable[MessageQueue],
+        timeout_ms: int | None = None,
+        *,
+        run_goes_on: bool = False,
+    ) -> None:
         """Unlock these queues, held or lost, and go on with the others.
 
         Whoever works on a queue must have stopped before. A broker that does not answer in time
-        keeps its queues locked until their locks end.
+        keeps its queues locked until their locks end. With ``run_goes_on`` a broker that fences
+        writes takes it for no loss of the run that has read them.
         """
         given = list(queues)
         self._drop(given)
         deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
-        unlock = partial(self._unlock_at_one_broker, deadline_ms=deadline_ms)
+        unlock = partial(
+            self._unlock_at_one_broker, deadline_ms=deadline_ms, run_goes_on=run_goes_on
+        )
         self._warn_of_silence(given, self._at_each_broker(given, unlock, deadline_ms))
 
     def _unlock_at_one_broker(
-        self, queues: Sequence[MessageQueue], *, deadline_ms: int | None
+        self, queues: Sequence[MessageQueue], *, deadline_ms: int | None, run_goes_on: bool
     ) -> None:
         with self._exchange(queues):
             # Again: what was granted to somebody meanwhile is about to be unlocked, too.
             self._drop(queues)
-            self._locks.give_back(queues, self._left_ms(deadline_ms))
+            left_ms = self._left_ms(deadline_ms)
+            self._locks.give_back(queues, left_ms, run_goes_on=run_goes_on)
 
     def abandon(self, queues: Iterable[MessageQueue]) -> None:
         """Neither trust nor renew these queues any more, but leave them locked until that ends.

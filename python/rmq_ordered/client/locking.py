@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
@@ -18,6 +19,15 @@ from rmq_ordered.errors import RmqOrderedError
 from rmq_ordered.model import LockAnswer, MessageQueue
 
 _LOG: Final = logging.getLogger("rmq_ordered.client")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsure:
+    """An unlock without an answer, to be repeated as it was."""
+
+    client_id: str
+    queues: list[MessageQueue]
+    run_goes_on: bool
 
 
 class QueueLocks:
@@ -49,7 +59,7 @@ class QueueLocks:
         # Everything ever asked for and not given back: an answer that never came may be a grant.
         self._asked: set[MessageQueue] = set()
         # Unlocks without an answer: asked for again before the queues are locked anew.
-        self._unsure: list[tuple[str, list[MessageQueue]]] = []
+        self._unsure: list[_Unsure] = []
         self._generations = itertools.count(1)
         self._guard = threading.Lock()
 
@@ -82,7 +92,13 @@ class QueueLocks:
             batches = self._batches(queue for queue in queues if queue in self._ids)
         return self._lock(batches)
 
-    def unlock(self, queues: Sequence[MessageQueue], timeout_ms: int | None = None) -> bool:
+    def unlock(
+        self,
+        queues: Sequence[MessageQueue],
+        timeout_ms: int | None = None,
+        *,
+        run_goes_on: bool = False,
+    ) -> bool:
         """Unlock at every broker by itself; whether all of them answered.
 
         The queues still count as asked for, see ``forget``.
@@ -91,8 +107,8 @@ class QueueLocks:
             batches = self._batches(queues)
             for queue in queues:
                 self._ids.pop(queue, None)
-        left = [(client_id, self._unlock(client_id, one, timeout_ms)) for client_id, one in batches]
-        unsure = [(client_id, locked) for client_id, locked in left if locked]
+        given = [_Unsure(client_id, batch, run_goes_on) for client_id, batch in batches]
+        unsure = [left for one in given if (left := self._unlock(one, timeout_ms)) is not None]
         if unsure:
             next_id = f"{self._client_id}~{next(self._generations)}"
             self._announce(next_id)
@@ -101,13 +117,19 @@ class QueueLocks:
                 self._current_id = next_id
         return not unsure
 
-    def give_back(self, queues: Iterable[MessageQueue], timeout_ms: int | None = None) -> None:
+    def give_back(
+        self,
+        queues: Iterable[MessageQueue],
+        timeout_ms: int | None = None,
+        *,
+        run_goes_on: bool = False,
+    ) -> None:
         """Unlock those of the queues that were locked, or may have been, for good."""
         with self._guard:
             mine = [queue for queue in queues if queue in self._ids]
             self._asked.difference_update(mine)
         if mine:
-            self.unlock(mine, timeout_ms)
+            self.unlock(mine, timeout_ms, run_goes_on=run_goes_on)
 
     def asked(self) -> list[MessageQueue]:
         """Everything ever asked for and neither given back nor left to itself."""
@@ -142,11 +164,11 @@ class QueueLocks:
         wanted = set(queues)
         with self._guard:
             unsure, self._unsure = self._unsure, []
-        for client_id, batch in unsure:
-            left = batch if wanted.isdisjoint(batch) else self._unlock(client_id, batch)
-            if left:
+        for one in unsure:
+            left = one if wanted.isdisjoint(one.queues) else self._unlock(one)
+            if left is not None:
                 with self._guard:
-                    self._unsure.append((client_id, left))
+                    self._unsure.append(left)
 
     def _lock(
         self, batches: Iterable[tuple[str, list[MessageQueue]]]
@@ -159,16 +181,20 @@ class QueueLocks:
             failures |= failed
         return answers, failures
 
-    def _unlock(
-        self, client_id: str, batch: Sequence[MessageQueue], timeout_ms: int | None = None
-    ) -> list[MessageQueue]:
+    def _unlock(self, given: _Unsure, timeout_ms: int | None = None) -> _Unsure | None:
         """Unlock; what may still be locked."""
-        failures = self._broker.try_unlock(self._group, client_id, batch, timeout_ms=timeout_ms)
+        failures = self._broker.try_unlock(
+            self._group,
+            given.client_id,
+            given.queues,
+            timeout_ms=timeout_ms,
+            run_goes_on=given.run_goes_on,
+        )
         failure = worst(failures.values())
         if failure is not None:
             names = ", ".join(map(str, failures))
             _LOG.warning("could not unlock, locked until the lease ends: %s: %s", names, failure)
-        return list(failures)
+        return replace(given, queues=list(failures)) if failures else None
 
     def _batches(self, queues: Iterable[MessageQueue]) -> list[tuple[str, list[MessageQueue]]]:
         """Queues that can go into one request: of one broker, locked under one id."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rmq_ordered.model import MessageQueue, QueueLease, QueueRange
+from rmq_ordered.protocol.codes import FEATURE_FENCED_WRITE
 from rmq_ordered.protocol.members import ALL_TAGS, FilterKind, Subscription
 
 # A group name for reads that belong to no group: pulls need one, but nothing is committed under it.
@@ -31,6 +32,7 @@ class ReadPlan:
             the broker compares their hashes.
         route_topic: The topic whose route leads to the queue's broker, where that is another one:
             RocketMQ's name servers learn late of the retry topics of pops.
+        run: Which run of a query reads, so that its writes can be fenced; known to tasks only.
     """
 
     range: QueueRange
@@ -40,6 +42,13 @@ class ReadPlan:
     expression: str = ALL_MESSAGES
     expression_type: str = TAG_EXPRESSION
     route_topic: str | None = None
+    run: str | None = None
+
+    @property
+    def fenced_run(self) -> str | None:
+        """The run to name in pulls, if the broker fences the writes of runs."""
+        is_leased = self.lease is not None and self.lease.epoch is not None
+        return self.run if is_leased and FEATURE_FENCED_WRITE in self.features else None
 
     @property
     def address_queue(self) -> MessageQueue:

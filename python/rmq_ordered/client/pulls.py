@@ -258,6 +258,7 @@ def _encoder(
             expression=plan.expression,
             expression_type=plan.expression_type,
             lease_epoch=plan.lease.epoch if plan.lease else None,
+            run=plan.fenced_run,
         )
 
     prepare = client.remoting.prepare

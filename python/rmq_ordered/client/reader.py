@@ -17,9 +17,13 @@ import pyarrow as pa
 from rmq_ordered.client.connection import Client
 from rmq_ordered.client.plan import ReadPlan
 from rmq_ordered.client.pulls import Pulls
+from rmq_ordered.client.retry import retry_until
 from rmq_ordered.columnar import DecodeOptions, clip, decode_in_parts
-from rmq_ordered.errors import QueueGap, RemoteProtocolError
+from rmq_ordered.errors import QueueGap, QueueLeaseLost, RemoteProtocolError
 from rmq_ordered.model import MessageQueue
+from rmq_ordered.protocol.answers import refusal
+from rmq_ordered.protocol.codes import ResponseCode
+from rmq_ordered.protocol.pulls import PULL_CODES, PullLimits, pull_request
 
 # Raw bytes decoded at once: large enough to amortise numpy's calls also where messages are of a
 # kilobyte, small enough for memory.
@@ -30,6 +34,9 @@ _MIN_ROWS: Final = 1_000
 _MAX_JOINED_BYTES: Final = 32 * 1024 * 1024
 # How often a long read asks whether it may still go on: RocketMQ's lock is trusted for 30 s.
 _RECHECK_MS: Final = 10_000
+# How long a broker may be unreachable when it is asked about the lease, and what it should send.
+_PATIENCE_MS: Final = 30_000
+_LEAST: Final = PullLimits(1, 1)
 
 
 class QueueReader:
@@ -74,6 +81,33 @@ class QueueReader:
                 recheck()
                 checked_ms = clock.monotonic_ms()
             yield batch
+
+    def ensure_leased(self, plan: ReadPlan) -> None:
+        """Ask the broker once more whether the plan's lease is live.
+
+        Raises:
+            QueueLeaseLost: it is over.
+        """
+        lease, queue = plan.lease, plan.range.queue
+        if lease is None or lease.epoch is None:
+            return
+        what = f"a last look at the lease of {queue}"
+        request = pull_request(
+            queue, plan.range.end, group=plan.group, limits=_LEAST, lease_epoch=lease.epoch
+        )
+
+        def ask() -> None:
+            timeout_ms = self._client.request_timeout_ms
+            answer = self._client.broker.start(plan.address_queue, request, what, timeout_ms)
+            response = answer.result()
+            if response.code == ResponseCode.STALE_LEASE:
+                reason = response.remark or "stale epoch"
+                raise QueueLeaseLost(lease.group, queue, lease.client_id, reason)
+            if response.code not in PULL_CODES:
+                raise refusal(response, answer.channel.address, what)
+
+        clock = self._client.clock
+        retry_until(clock, clock.monotonic_ms() + _PATIENCE_MS, ask)
 
     def _batches(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
         chunk: list[bytes | memoryview] = []

@@ -22,6 +22,7 @@ from rmq_ordered.model import MessageQueue, SendStream
 from rmq_ordered.ordering.stream import Recovery
 from rmq_ordered.protocol.command import RemotingCommand
 from rmq_ordered.protocol.sends import (
+    in_name_of,
     send_batch_request,
     send_record_request,
     send_stamped_request,
@@ -41,23 +42,31 @@ class StreamRequests:
         identity: what the records carry.
         prefix: the stamp of a request up to the sequence of its first row; None where the records
             say all there is to say.
+        run: in whose name, where the broker fences the writes of runs.
     """
 
     queue: MessageQueue
     stream: SendStream
     identity: RecordIdentity
     prefix: str | None
+    run: str | None = None
 
     @classmethod
     def of(
-        cls, queue: MessageQueue, stream: SendStream, recovery: Recovery, *, is_stamped: bool
+        cls,
+        queue: MessageQueue,
+        stream: SendStream,
+        recovery: Recovery,
+        *,
+        is_stamped: bool,
+        run: str | None = None,
     ) -> Self:
         """Requests whose repeats can be told from new ones in the way that ``recovery`` says."""
         prefix = stamp_prefix(stream) if is_stamped else None
         is_told = recovery is Recovery.BROKER
         name = f"{stream.sink}/{stream.batch}/{stream.partition}"
         identity = RecordIdentity.of(name, queue, None if is_told else prefix)
-        return cls(queue, stream, identity, prefix if is_told else None)
+        return cls(queue, stream, identity, prefix if is_told else None, run)
 
     @property
     def trace(self) -> StreamTrace:
@@ -69,6 +78,10 @@ class StreamRequests:
 
     def request(self, piece: Piece, born_ms: int) -> RemotingCommand:
         """The request that stores some rows."""
+        request = self._request(piece, born_ms)
+        return request if self.run is None else in_name_of(request, self.run)
+
+    def _request(self, piece: Piece, born_ms: int) -> RemotingCommand:
         sys_flag = piece.sys_flag
         body = self._records(piece, sys_flag)
         if sys_flag and len(body) > piece.nbytes + UNIQUE_KEY_BYTES * len(piece.rows):

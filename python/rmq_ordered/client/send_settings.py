@@ -30,6 +30,8 @@ class SendSettings:
         wait_out_ms: how long an unanswered request is left alone before the queue is read back.
         on_divergence: what a replay with other rows does.
         on_layout_change: what a missing queue does when a producer starts.
+        run: the run of a query whose rows these are. A broker that fences writes refuses them when
+            a lease is over that the run has read under.
     """
 
     selector: Selector = Selector.HASH
@@ -43,6 +45,7 @@ class SendSettings:
     wait_out_ms: int = 1_000
     on_divergence: OnDivergence = OnDivergence.FAIL
     on_layout_change: OnLayoutChange = OnLayoutChange.FAIL
+    run: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.batch_bytes <= MAX_MESSAGE_BYTES:

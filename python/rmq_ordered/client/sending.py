@@ -33,6 +33,7 @@ from rmq_ordered.errors import (
     SendUnsettled,
     StreamGap,
     TransportError,
+    WriteFenced,
 )
 from rmq_ordered.model import MessageQueue, OnDivergence, QueueReceipt, SendStream
 from rmq_ordered.net.channel import PendingAnswer
@@ -105,7 +106,11 @@ class Lane:
     def _begin(self, stream: SendStream) -> None:
         self._stream = stream
         self._requests = StreamRequests.of(
-            self.queue, stream, self._recovery, is_stamped=self._is_stamped
+            self.queue,
+            stream,
+            self._recovery,
+            is_stamped=self._is_stamped,
+            run=self._settings.run,
         )
         is_known = self._first_floor is None
         self._state = StampedStream(self.queue, stream, self._recovery, is_known=is_known)
@@ -345,6 +350,8 @@ class Lane:
             return
         if response.code == ResponseCode.STALE_BATCH and last is not None:
             self._state.learned(last)
+        if response.code == ResponseCode.WRITE_FENCED:
+            raise WriteFenced(self.queue, self._settings.run or "", response.remark or "fenced")
         if response.code in _LOST_CODES:
             is_same = last is not None and last.batch == self._stream.batch
             found = last.sequence + 1 if last is not None and is_same else 0

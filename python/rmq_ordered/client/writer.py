@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -23,7 +24,7 @@ from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import MessageQueue, QueueReceipt, Selector, SendStream
 from rmq_ordered.ordering.batching import cut_batches
 from rmq_ordered.ordering.stream import Recovery
-from rmq_ordered.protocol.codes import FEATURE_STAMPED_REQUEST
+from rmq_ordered.protocol.codes import FEATURE_FENCED_WRITE, FEATURE_STAMPED_REQUEST
 from rmq_ordered.protocol.compression import COMPRESSION_FLAGS
 
 if TYPE_CHECKING:
@@ -250,13 +251,18 @@ class OrderedWriter:
                 queue,
                 self._stream,
                 self._how_to_recover(queue.topic),
-                self._settings,
+                self._settings_for(queue.topic),
                 is_stamped=self._is_stamped,
                 floor=self._floors.get(queue),
                 before=self._open_sends.before(queue),
             )
             self._counts[queue] = self._digests[queue] = 0
         return self._lanes[queue]
+
+    def _settings_for(self, topic: str) -> SendSettings:
+        """A run is named only where the broker knows what that means."""
+        is_fenced = FEATURE_FENCED_WRITE in self._client.routes.features(topic)
+        return self._settings if is_fenced else replace(self._settings, run=None)
 
     def _how_to_recover(self, topic: str) -> Recovery:
         if self._recovery is None:

@@ -88,6 +88,7 @@ class ResponseCode(IntEnum):
     SEQUENCE_GAP = 9004
     REPLAY_DIVERGED = 9005
     STALE_BATCH = 9006
+    WRITE_FENCED = 9007
 
 
 class PullFlag(IntFlag):
@@ -113,3 +114,4 @@ FEATURE_LEASE_EPOCH: Final = "leaseEpoch"
 FEATURE_WIDE_PULL: Final = "widePull"
 FEATURE_IDEMPOTENT_SEND: Final = "idempotentSend"
 FEATURE_STAMPED_REQUEST: Final = "stampedRequest"
+FEATURE_FENCED_WRITE: Final = "fencedWrite"

@@ -25,11 +25,21 @@ def lock_request(group: str, client_id: str, queues: Iterable[MessageQueue]) -> 
     )
 
 
-def unlock_request(group: str, client_id: str, queues: Iterable[MessageQueue]) -> RemotingCommand:
-    """Give locks back."""
-    return RemotingCommand(
-        RequestCode.UNLOCK_BATCH_MQ, ext_fields={}, body=_lock_body(group, client_id, queues)
-    )
+def unlock_request(
+    group: str, client_id: str, queues: Iterable[MessageQueue], *, run_goes_on: bool = False
+) -> RemotingCommand:
+    """Give locks back.
+
+    Args:
+        group: whose queues.
+        client_id: who held them.
+        queues: what is given back.
+        run_goes_on: whether the run of the client goes on without them and may write what it has
+            read: for a broker that fences writes.
+    """
+    marks = {"runGoesOn": True} if run_goes_on else {}
+    body = _lock_body(group, client_id, queues, **marks)
+    return RemotingCommand(RequestCode.UNLOCK_BATCH_MQ, ext_fields={}, body=body)
 
 
 def parse_lock(response: RemotingCommand, asked: Sequence[MessageQueue]) -> tuple[LockAnswer, ...]:
@@ -61,13 +71,14 @@ def parse_leases(
     return table, history
 
 
-def _lock_body(group: str, client_id: str, queues: Iterable[MessageQueue]) -> bytes:
+def _lock_body(group: str, client_id: str, queues: Iterable[MessageQueue], **marks: bool) -> bytes:
     return encode_json(
         {
             "clientId": client_id,
             "consumerGroup": group,
             "mqSet": queues_to_json(queues),
             "onlyThisBroker": False,
+            **marks,
         }
     )
 

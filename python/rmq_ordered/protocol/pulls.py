@@ -56,8 +56,21 @@ def pull_request(
     expression_type: str = "TAG",
     suspend_ms: int = 0,
     lease_epoch: int | None = None,
+    run: str | None = None,
 ) -> RemotingCommand:
-    """PULL_MESSAGE with the subscription inside, so that no heartbeat is needed."""
+    """PULL_MESSAGE with the subscription inside, so that no heartbeat is needed.
+
+    Args:
+        queue: what is read.
+        queue_offset: from where on.
+        group: in whose name.
+        limits: how much.
+        expression: which messages.
+        expression_type: what kind of expression that is.
+        suspend_ms: how long to wait for messages.
+        lease_epoch: under which lease.
+        run: which run of a query reads; a broker with ``fencedWrite`` remembers it.
+    """
     fields = {
         "bname": queue.broker_name,
         "commitOffset": "0",
@@ -75,6 +88,8 @@ def pull_request(
     }
     if lease_epoch is not None:
         fields["leaseEpoch"] = str(lease_epoch)
+    if run is not None:
+        fields["run"] = run
     return RemotingCommand(RequestCode.PULL_MESSAGE, ext_fields=fields)
 
 

@@ -109,6 +109,11 @@ def send_stamped_request(
     return replace(request, ext_fields=fields)
 
 
+def in_name_of(request: RemotingCommand, run: str) -> RemotingCommand:
+    """The same send, to be refused when a lease is over that this run has read under."""
+    return replace(request, ext_fields={**(request.ext_fields or {}), "run": run})
+
+
 def is_put_off(response: RemotingCommand) -> bool:
     """Whether nothing was stored for a reason that passes: no room, a start, a change of role."""
     if response.code == ResponseCode.SYSTEM_ERROR:

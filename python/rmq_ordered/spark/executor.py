@@ -22,6 +22,7 @@ from rmq_ordered.spark.connect import open_client
 from rmq_ordered.spark.ownership import ensure_witness
 from rmq_ordered.spark.partition import QueuePartition, Witness
 from rmq_ordered.spark.poison import RowMaker
+from rmq_ordered.spark.run_name import run_of_task
 from rmq_ordered.spark.worker import settle_in
 
 _LOG: Final = logging.getLogger("rmq_ordered.spark")
@@ -40,11 +41,14 @@ def read_partition(
         reading = RangeReading(client, decode_options(options), lambda: _check(client, witness))
         reads = reading.whole if options.fail_on_data_loss else reading.remains
         _check(client, witness)
-        for batch in reads(partition.plan):
-            made = rows.make(batch, partition.plan)
+        plan = replace(partition.plan, run=run_of_task())
+        for batch in reads(plan):
+            made = rows.make(batch, plan)
             if made.num_rows:
                 yield made
         _check(client, witness)
+        # Rows that were pulled in time may have waited here until the queue was somebody else's.
+        reading.ensure_leased(plan)
 
 
 def decode_options(options: SourceOptions) -> DecodeOptions:
@@ -68,6 +72,10 @@ class RangeReading:
     def whole(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
         """The range; messages that are gone are an error."""
         return self._reader.read(plan, recheck=self._recheck)
+
+    def ensure_leased(self, plan: ReadPlan) -> None:
+        """Raise QueueLeaseLost when the broker knows that the lease of the plan is over."""
+        self._reader.ensure_leased(plan)
 
     def remains(self, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
         """What is left of the range; messages that are gone are counted in the log."""

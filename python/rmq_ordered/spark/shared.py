@@ -213,7 +213,8 @@ class SharedRun(SourceRun):
         foreign = sorted(self._expected.keys() - share)
         if foreign:
             _LOG.info("giving back count=%s group=%s", len(foreign), self.group)
-            keeper.give_back(foreign)
+            # No batch is at work: what was read of them is written and finished.
+            keeper.give_back(foreign, run_goes_on=True)
             for queue in foreign:
                 del self._expected[queue]
         self._take(keeper, share)

@@ -17,6 +17,7 @@ from rmq_ordered.errors import RemoteProtocolError
 from rmq_ordered.model import LockAnswer, MessageQueue, OutgoingMessage
 from rmq_ordered.protocol.bodies import encode_json, objects, queue_from_json, queue_to_json
 from rmq_ordered.protocol.codes import (
+    FEATURE_FENCED_WRITE,
     FEATURE_IDEMPOTENT_SEND,
     FEATURE_LEASE_EPOCH,
     RequestCode,
@@ -37,6 +38,7 @@ class BrokerDouble:
     Attributes:
         features: what the broker announces; with ``leaseEpoch`` it fences pulls and commits, with
             ``idempotentSend`` and ``stampedRequest`` it recognises stamped sends.
+        fenced_runs: with ``fencedWrite``, whose sends are refused.
         pull_caps: how many messages each successive pull may return.
         is_matching: which queue offsets pass the broker's filter.
         filter_scan: how many offsets a pull looks at while it has not enough that match.
@@ -59,6 +61,7 @@ class BrokerDouble:
         self.queues: dict[MessageQueue, StoredQueue] = {}
         self.locks = LockTable()
         self.streams = StreamTable()
+        self.fenced_runs: set[str] = set()
         self.committed: dict[tuple[str, MessageQueue], int] = {}
         self.members: dict[str, set[str]] = {}
         self.pull_caps: Iterator[int] = repeat(32)
@@ -161,6 +164,9 @@ class BrokerDouble:
         stored = self._target(request)
         if stored.queue.queue_id >= self.topics.get(stored.queue.topic, 0):
             return RemotingCommand(ResponseCode.INVALID_PARAMETER, remark="no such queue")
+        run = (request.ext_fields or {}).get("run")
+        if FEATURE_FENCED_WRITE in self.features and run in self.fenced_runs:
+            return RemotingCommand(ResponseCode.WRITE_FENCED, remark=f"run {run} lost a queue")
         is_judged = FEATURE_IDEMPOTENT_SEND in self.features
         stamped = self.streams.judge(stored.queue, batch) if is_judged else None
         if isinstance(stamped, RemotingCommand):

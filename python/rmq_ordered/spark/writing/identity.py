@@ -18,11 +18,9 @@ from rmq_ordered.client.ledger import WriteAttempt
 from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import SendStream
 from rmq_ordered.options import SinkOptions
+from rmq_ordered.spark.run_name import QUERY_PROPERTY, RUN_PROPERTY
 
-# Local properties that Spark gives to the tasks of a micro-batch.
-_QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
-_RUN: Final = "spark.jobGroup.id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +54,17 @@ class BatchIdentity:
 def stream_attempt() -> WriteAttempt:
     """This task's part of a micro-batch; asked on an executor."""
     context = _context()
-    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(_BATCH)
     if query is None or batch is None:
         raise LocalProtocolError(
-            f"expected Spark to tell the task its query and batch ({_QUERY}, {_BATCH}), found "
-            f"{query!r} and {batch!r}; inside foreachBatch use df.write with sinkId and batchId"
+            f"expected Spark to tell the task its query and batch ({QUERY_PROPERTY}, {_BATCH}), "
+            f"found {query!r} and {batch!r}; inside foreachBatch use df.write with sinkId and "
+            "batchId"
         )
     stream = SendStream(f"q-{_short(uuid.UUID(query))}", int(batch), context.partitionId())
-    return WriteAttempt(stream, context.getLocalProperty(_RUN), context.attemptNumber() == 0)
+    return WriteAttempt(
+        stream, context.getLocalProperty(RUN_PROPERTY), context.attemptNumber() == 0
+    )
 
 
 def _short(number: uuid.UUID) -> str:

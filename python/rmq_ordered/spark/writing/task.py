@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from rmq_ordered.errors import LocalProtocolError
 from rmq_ordered.model import QueueReceipt
 from rmq_ordered.options import SinkOptions
 from rmq_ordered.spark.connect import open_client
+from rmq_ordered.spark.run_name import run_of_task
 from rmq_ordered.spark.worker import settle_in
 from rmq_ordered.spark.writing.columns import SinkColumns
 from rmq_ordered.spark.writing.keys import KeySample, Sample
@@ -76,7 +77,7 @@ def write_rows(
 ) -> SentMessage:
     """Send every row of one task; returns when all are acknowledged."""
     settle_in()
-    settings = send_settings(options)
+    settings = replace(send_settings(options), run=run_of_task())
     sample = KeySample()
     with ExitStack() as stack:
         client = stack.enter_context(open_client(options.connection))
