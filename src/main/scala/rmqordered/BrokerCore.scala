@@ -34,7 +34,8 @@ final case class PeriodicTask(everyMs: Long, run: () => Unit)
  * Tests drive it with their own connections and clock.
  *
  * @param worker
- *   serves requests that may wait for a small file to be flushed, one at a time, in order
+ *   serves requests that may wait for a small file to be flushed, one at a time, in order; takes as
+ *   many as it is given
  * @param leaseWorker
  *   the same for locks and unlocks alone, beside the worker
  */
@@ -50,6 +51,7 @@ final class BrokerCore(
   import BrokerCore._
 
   private val turns = new WorkTurns(clock)
+  private val fairWorker = new FairWorker(worker, MaxWorkerWaiting, MaxWorkerWaitingEach)
   private val traffic = new Traffic(clock, ZoneId.systemDefault())
   private val parked = new ParkedPulls(clock, config(Settings.maxParkedPulls))
   // Arrivals reach the pull handler, which is made after the store it reads.
@@ -145,8 +147,8 @@ final class BrokerCore(
   private val dispatcher =
     new RequestDispatcher(
       RoutingTable.of(handlers),
-      worker,
-      leaseWorker,
+      fairWorker,
+      new FairWorker(leaseWorker, MaxWorkerWaiting, MaxWorkerWaitingEach),
       guard,
       calls.answered
     )
@@ -168,8 +170,9 @@ final class BrokerCore(
     calls.disconnect(connection)
     // By the worker, behind a heartbeat of the same connection that may still wait there.
     try
-      worker.execute(() =>
-        Survive(logger, "forgetting a client")(handlers.client.disconnected(connection))
+      fairWorker.executeLast(
+        connection,
+        () => Survive(logger, "forgetting a client")(handlers.client.disconnected(connection))
       )
     catch { case _: RejectedExecutionException => handlers.client.disconnected(connection) }
   }
@@ -319,6 +322,11 @@ object BrokerCore {
 
   // Renewals come every 20 s; a run that lost a lease is refused at once, and marked so much later.
   private val RunSweepMs = 10000L
+
+  // Requests waiting for one of the workers, of all connections and of one; beyond that clients are told to
+  // come back.
+  private val MaxWorkerWaiting = 10000
+  private val MaxWorkerWaitingEach = 1000
 
   // Long polls end at most so much after their time; clients allow them ten seconds more.
   private val ParkedSweepMs = 100L

@@ -100,9 +100,6 @@ object EmbeddedBroker {
 
   private val WorkerStopMs = 5000L
 
-  // Requests waiting for a flush, of either worker; beyond that clients are told to come back.
-  private val WorkerQueue = 10000
-
   /**
    * Starts a broker and returns when it serves.
    *
@@ -179,7 +176,7 @@ object EmbeddedBroker {
       1,
       0L,
       TimeUnit.MILLISECONDS,
-      new LinkedBlockingQueue[Runnable](WorkerQueue),
+      new LinkedBlockingQueue[Runnable](),
       daemon(name)
     )
 

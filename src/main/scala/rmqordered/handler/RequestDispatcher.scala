@@ -1,6 +1,6 @@
 package rmqordered.handler
 
-import java.util.concurrent.{Executor, RejectedExecutionException}
+import java.util.concurrent.RejectedExecutionException
 
 import org.slf4j.LoggerFactory
 
@@ -37,8 +37,8 @@ final case class Route(servedBy: ServedBy, handle: Call => Unit)
  */
 final class RequestDispatcher(
     routes: Map[Int, Route],
-    worker: Executor,
-    leaseWorker: Executor,
+    worker: ConnectionExecutor,
+    leaseWorker: ConnectionExecutor,
     guard: AccessGuard = AccessGuard.open,
     onResponse: (Connection, RemotingCommand) => Boolean = (_, _) => false
 ) {
@@ -58,8 +58,8 @@ final class RequestDispatcher(
       }
     }
 
-  private def handOver(to: Executor, call: Call, handle: Call => Unit): Unit =
-    try to.execute(() => serve(call, handle))
+  private def handOver(to: ConnectionExecutor, call: Call, handle: Call => Unit): Unit =
+    try to.execute(call.connection, () => serve(call, handle))
     catch { case _: RejectedExecutionException => call.fail(Failures.busy) }
 
   private def serve(call: Call, handle: Call => Unit): Unit =

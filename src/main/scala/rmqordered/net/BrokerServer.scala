@@ -40,6 +40,7 @@ final class BrokerServer(config: BrokerConfig) {
   private val workers = new MultiThreadIoEventLoopGroup(threads, NioIoHandler.newFactory())
   private val connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE)
   private val encoder = new FrameEncoder
+  private val turns = LoopTurns.perThread(SystemClock)
   private val limits = ConnectionLimits.of(config)
   private val unsent = new Unsent(
     Math.min(config(Settings.maxUnsentBytes), PlatformDependent.maxDirectMemory() / UnsentPart)
@@ -123,7 +124,7 @@ final class BrokerServer(config: BrokerConfig) {
     new UnsentLimit(unsent),
     encoder,
     new FrameDecoder(config(Settings.maxFrameBytes), memory),
-    new ClientConnection(served, limits, memory)
+    new ClientConnection(served, limits, memory, turns)
   )
 
   /** Takes no new connections; those that exist go on. */

@@ -10,6 +10,7 @@ import io.netty.channel.{
 }
 import io.netty.handler.codec.DecoderException
 import io.netty.handler.timeout.IdleStateEvent
+import io.netty.util.concurrent.EventExecutor
 import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
@@ -55,14 +56,21 @@ object ConnectionLimits {
  * which goes on to the end of the stream (`ClosesOnWriteError`), and nothing waits for a client
  * that takes no more answers.
  *
- * `waiting` is touched by the connection's own thread only.
+ * A connection that takes much of its thread's time is served in turns with the others
+ * (`LoopTurns`), also when it has left: what it sent before waits for its turns like that of
+ * others, and only then it is said to be gone.
+ *
+ * `waiting` and what says whether it waits for a turn are touched by the connection's own thread
+ * only.
  */
 final class ClientConnection(
     listener: ConnectionListener,
     limits: ConnectionLimits,
-    memory: RequestMemory
+    memory: RequestMemory,
+    turnsOf: EventExecutor => LoopTurns
 ) extends SimpleChannelInboundHandler[RemotingCommand](classOf[RemotingCommand])
-    with Connection {
+    with Connection
+    with TurnTaker {
   import ClientConnection._
 
   @volatile private var context: ChannelHandlerContext = _
@@ -70,6 +78,10 @@ final class ClientConnection(
   @volatile private var socket: InetSocketAddress = _
   @volatile private var takesAnswers = true
   private val waiting = new util.ArrayDeque[() => Unit]()
+  private var turns: LoopTurns = _
+  private var share: TurnShare = _
+  private var awaitsTurn = false
+  private var hasLeft = false
   private val inFlight = new InFlight(limits.maxRequests, limits.maxBytes, memory)
   // A frame waits for room; set and read by the connection's own thread.
   private var wantsRoom = false
@@ -103,15 +115,21 @@ final class ClientConnection(
 
   private def updateReading(): Unit = {
     isHeldBack = memory.isFull && !inFlight.isEmpty && context.channel().isActive
-    val isRead = canBeAnswered && !inFlight.isFull && !isHeldBack && !wantsRoom
+    val isRead =
+      canBeAnswered && !inFlight.isFull && !isHeldBack && !wantsRoom && !isBehind
     context.channel().config().setAutoRead(isRead)
     if (isHeldBack) memory.whenRoom(readAgain)
   }
+
+  /** Enough was read for several turns. */
+  private def isBehind: Boolean = waiting.size() >= MaxBehind
 
   /** True also where answers go nowhere. */
   private def canBeAnswered: Boolean = !takesAnswers || context.channel().isWritable
 
   override def whenWritable(task: () => Unit): Unit = onEventLoop(() => runOrWait(task))
+
+  override def inNextTurn(task: () => Unit): Unit = onEventLoop(() => await(task))
 
   private def onEventLoop(task: Runnable): Unit = {
     val executor = context.executor()
@@ -132,6 +150,8 @@ final class ClientConnection(
   override def channelActive(ctx: ChannelHandlerContext): Unit = {
     context = ctx
     outbox = new Outbox(ctx)
+    turns = turnsOf(ctx.executor())
+    share = new TurnShare(turns.clock)
     ctx.channel().remoteAddress() match {
       case address: InetSocketAddress =>
         socket = address
@@ -160,38 +180,69 @@ final class ClientConnection(
   }
 
   private def runOrWait(task: () => Unit): Unit =
-    if (!takesAnswers || !context.channel().isActive) {
-      runAllWaiting()
-      task()
-    } else if (waiting.isEmpty && context.channel().isWritable) task()
-    else waiting.addLast(task)
+    if (waiting.isEmpty && canBeServed && !share.owesTurn) share.spend(task())
+    else await(task)
 
-  private def runAllWaiting(): Unit =
-    while (!waiting.isEmpty) runFirst()
+  private def await(task: () => Unit): Unit = {
+    waiting.addLast(task)
+    if (waiting.size() == MaxBehind) updateReading()
+    awaitTurn()
+  }
+
+  private def canBeServed: Boolean =
+    !takesAnswers || !context.channel().isActive || context.channel().isWritable
+
+  private def awaitTurn(): Unit =
+    if (!awaitsTurn && !waiting.isEmpty && canBeServed) {
+      awaitsTurn = true
+      turns.enter(this)
+    }
+
+  override def takeTurn(): Boolean = {
+    outbox.readBegins()
+    serveTurn()
+    outbox.readEnds()
+    awaitsTurn = !waiting.isEmpty && canBeServed
+    if (!isBehind) updateReading()
+    endIfLeft()
+    awaitsTurn
+  }
+
+  private def serveTurn(): Unit = {
+    val begun = turns.clock.monotonicNanos()
+    def isOver = turns.clock.monotonicNanos() - begun >= LoopTurns.TurnNanos
+    while (!waiting.isEmpty && canBeServed && !isOver) runFirst()
+  }
 
   override def channelWritabilityChanged(ctx: ChannelHandlerContext): Unit = {
     val isWritable = ctx.channel().isWritable
     updateReading()
     // Not run here: this may be called from within a write of one of these very tasks.
-    if (isWritable && !waiting.isEmpty) ctx.executor().execute(() => runWaiting())
+    if (isWritable) awaitTurn()
     val _ = ctx.fireChannelWritabilityChanged()
   }
 
-  private def runWaiting(): Unit =
-    while (!waiting.isEmpty && canBeAnswered) runFirst()
-
   private def runFirst(): Unit = {
     val task = waiting.pollFirst()
-    Survive(logger, "a request that waited for its client to read")(task())
+    Survive(logger, "a request that waited for its turn")(share.spend(task()))
   }
 
   override def channelInactive(ctx: ChannelHandlerContext): Unit = {
     logger.debug("= disconnected client={}", socket)
-    runAllWaiting()
     memory.forget(readAgain)
-    if (socket != null) listener.disconnected(this)
+    hasLeft = socket != null
+    if (!waiting.isEmpty && !share.owesTurn) serveTurn()
+    awaitTurn()
+    endIfLeft()
     val _ = ctx.fireChannelInactive()
   }
+
+  /** What waits for its client to read, or for its turn, may be in the way of this. */
+  private def endIfLeft(): Unit =
+    if (hasLeft && waiting.isEmpty) {
+      hasLeft = false
+      listener.disconnected(this)
+    }
 
   override def userEventTriggered(ctx: ChannelHandlerContext, event: AnyRef): Unit = event match {
     case _: ChannelOutputShutdownEvent =>
@@ -199,7 +250,7 @@ final class ClientConnection(
       takesAnswers = false
       updateReading()
       // Not run here: this is called from within a write, perhaps of one of these very tasks.
-      ctx.executor().execute(() => runWaiting())
+      awaitTurn()
     case FrameDecoder.RoomWanted =>
       wantsRoom = true
       updateReading()
@@ -237,6 +288,9 @@ object ClientConnection {
 
   /** Netty's default, true, throws away what a client sent before it left without reading. */
   val ClosesOnWriteError = false
+
+  // Requests of one connection that wait for their turn before it is not read from.
+  private val MaxBehind = 64
 
   private val logger = LoggerFactory.getLogger(classOf[ClientConnection])
 }

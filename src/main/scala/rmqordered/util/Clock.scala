@@ -14,12 +14,19 @@ trait Clock {
 
   /** Milliseconds since an arbitrary origin. Never goes back. */
   def monotonicMillis(): Long
+
+  /** The same, finer: for what takes less than a millisecond. */
+  def monotonicNanos(): Long = monotonicMillis() * Clock.NanosPerMilli
+}
+
+object Clock {
+  val NanosPerMilli: Long = 1000000L
 }
 
 object SystemClock extends Clock {
-  private val NanosPerMilli = 1000000L
-
   override def wallMillis(): Long = System.currentTimeMillis()
 
-  override def monotonicMillis(): Long = Math.floorDiv(System.nanoTime(), NanosPerMilli)
+  override def monotonicMillis(): Long = Math.floorDiv(System.nanoTime(), Clock.NanosPerMilli)
+
+  override def monotonicNanos(): Long = System.nanoTime()
 }

@@ -1,6 +1,6 @@
 package rmqordered.handler
 
-import java.util.concurrent.{Executor, RejectedExecutionException}
+import java.util.concurrent.RejectedExecutionException
 
 import rmqordered.protocol.{Body, ExtFields, RemotingCommand, RequestCode, ResponseCode}
 
@@ -62,7 +62,8 @@ class RequestDispatcherSuite extends BrokerSuite {
         (call: Call) => { call.answer(Response.ok); call.answer(Response.ok) }
       )
     )
-    val dispatcher = new RequestDispatcher(routes, _.run(), _.run())
+    val atOnce: ConnectionExecutor = (_, task) => task.run()
+    val dispatcher = new RequestDispatcher(routes, atOnce, atOnce)
     val connection = new RecordingConnection
     (1 to 4).foreach(code => dispatcher.dispatch(request(code), connection))
     assertEquals(connection.sent.map(_.code), Vector(1, 1, 0, 1))
@@ -73,7 +74,7 @@ class RequestDispatcherSuite extends BrokerSuite {
     val routes = Seq(ServedBy.Worker, ServedBy.LeaseWorker).zipWithIndex.map { case (by, code) =>
       code -> Route(by, (call: Call) => call.answer(Response.ok))
     }
-    val full: Executor = _ => throw new RejectedExecutionException()
+    val full: ConnectionExecutor = (_, _) => throw new RejectedExecutionException()
     val dispatcher = new RequestDispatcher(routes.toMap, full, full)
     val connection = new RecordingConnection
     Seq(0, 1).foreach(code => dispatcher.dispatch(request(code), connection))

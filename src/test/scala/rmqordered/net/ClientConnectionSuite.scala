@@ -38,7 +38,12 @@ class ClientConnectionSuite extends munit.FunSuite {
   private def memory = new RequestMemory(1000000, new ManualClock())
 
   private def connected(listener: ConnectionListener): EmbeddedChannel =
-    new EmbeddedChannel(new ClientConnection(listener, limits, memory)) {
+    new EmbeddedChannel(new ClientConnection(
+      listener,
+      limits,
+      memory,
+      LoopTurns.perThread(new ManualClock())
+    )) {
       override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
     }
 
@@ -100,7 +105,8 @@ class ClientConnectionSuite extends munit.FunSuite {
   test("when requests hold too much in all, whoever has unanswered ones is not read from") {
     val shared = new RequestMemory(100000, new ManualClock())
     def open(): (ClientConnection, EmbeddedChannel) = {
-      val connection = new ClientConnection(new Recorder, limits, shared)
+      val connection =
+        new ClientConnection(new Recorder, limits, shared, LoopTurns.perThread(new ManualClock()))
       val channel = new EmbeddedChannel(connection) {
         override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
       }

@@ -125,7 +125,12 @@ class FrameDecoderSuite extends munit.FunSuite {
     }
     val channel = new EmbeddedChannel(
       new FrameDecoder(1 << 20, shared),
-      new ClientConnection(answering, ConnectionLimits(10, 100000, 100000), shared)
+      new ClientConnection(
+        answering,
+        ConnectionLimits(10, 100000, 100000),
+        shared,
+        LoopTurns.perThread(new ManualClock())
+      )
     ) {
       override def remoteAddress0(): SocketAddress = new InetSocketAddress("10.0.0.1", 5)
     }

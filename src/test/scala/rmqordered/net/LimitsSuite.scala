@@ -157,7 +157,12 @@ class LimitsSuite extends munit.FunSuite {
       override def disconnected(connection: Connection): Unit = ()
     }
     val connection =
-      new ClientConnection(nobody, ConnectionLimits(10, 10000, maxUnsentBytes = 100000), memory)
+      new ClientConnection(
+        nobody,
+        ConnectionLimits(10, 10000, maxUnsentBytes = 100000),
+        memory,
+        LoopTurns.perThread(new ManualClock())
+      )
     val blocked = new ChannelOutboundHandlerAdapter {
       override def flush(context: ChannelHandlerContext): Unit = ()
     }
