@@ -17,7 +17,7 @@ import rmqordered.lease.{
   RunLimits
 }
 import rmqordered.model.{MessageQueue, Names, Perm, QueueKey, TopicConfig}
-import rmqordered.net.ConnectionListener
+import rmqordered.net.{ConnectionListener, DirectMemory}
 import rmqordered.offset.{ConsumerOffsets, OffsetLoss}
 import rmqordered.pop.{LogJournal, PopFollower, PopTable}
 import rmqordered.protocol.RemotingCommand
@@ -262,7 +262,8 @@ final class BrokerCore(
           pops.removeTopic(topic)
           runs.removeTopic(topic)
           locks.removeTopic(topic)
-        }
+        },
+        turns
       ),
       send = new SendHandler(store, creation, groups, locks, delays, writes, sendSettings),
       pull = pull,
@@ -282,11 +283,20 @@ final class BrokerCore(
         GroupTables(groups, consumers, producers, offsets, store, traffic),
         identity,
         locks.removeGroup,
-        pops.removeGroup
+        pops.removeGroup,
+        turns
       ),
-      runtime = new RuntimeHandler(identity, store, offsets, traffic, clock, directory.path.toFile),
+      runtime = new RuntimeHandler(
+        identity,
+        store,
+        offsets,
+        traffic,
+        clock,
+        directory.path.toFile,
+        () => DirectMemory.used
+      ),
       stream = new StreamHandler(store),
-      query = new QueryHandler(store, config(Settings.maxPullBytes)),
+      query = new QueryHandler(store, config(Settings.maxPullBytes), turns),
       pop = popHandlers(filters)
     )
   }

@@ -25,17 +25,14 @@ object Bodies {
    * An answer with a table keyed by message queues. RocketMQ writes such keys as bare objects,
    * which is not JSON, and its clients from 5.4 on (fastjson2) read nothing else.
    */
-  def queueTable(name: String, table: Seq[(MessageQueue, JsonNode)], rest: ObjectNode): Response =
-    Response(ResponseCode.Success, body = Body(queueTableText(name, table, rest).getBytes(UTF_8)))
+  def queueTable(name: String, entries: Seq[String], rest: ObjectNode): Response =
+    Response(ResponseCode.Success, body = Body(queueTableText(name, entries, rest).getBytes(UTF_8)))
 
-  def queueTableText(
-      name: String,
-      table: Seq[(MessageQueue, JsonNode)],
-      rest: ObjectNode
-  ): String = {
-    val entries = table.map { case (queue, value) =>
-      s"${Json.text(messageQueue(queue))}:${Json.text(value)}"
-    }
+  /** One line of such a table. */
+  def queueEntry(queue: MessageQueue, value: JsonNode): String =
+    s"${Json.text(messageQueue(queue))}:${Json.text(value)}"
+
+  def queueTableText(name: String, entries: Seq[String], rest: ObjectNode): String = {
     val end = if (rest.isEmpty) "}" else "," + Json.text(rest).tail
     entries.mkString(s"""{"$name":{""", ",", "}") + end
   }

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import rmqordered.protocol.{Body, ExtFields, RemotingCommand}
-import rmqordered.util.Json
+import rmqordered.util.{Json, WorkTurns}
 
 /**
  * One request being served: its fields, typed, and the way to answer it, once, from any thread, now
@@ -33,6 +33,30 @@ final class Call(request: RemotingCommand, val connection: Connection) {
     )
     kept = before.copy(remark = None, extFields = needed, body = Body.empty)
     connection.shrunk(before, kept)
+  }
+
+  /** Goes on with this request in its connection's next turn. */
+  def inNextTurn(step: => Unit): Unit =
+    connection.inNextTurn { () =>
+      try step
+      catch { case error: Throwable => fail(error) }
+    }
+
+  /**
+   * Makes something of each of many, as many turns as that takes, then goes on with all of it.
+   */
+  def inTurns[A, B](turns: WorkTurns, items: Iterator[A])(make: A => B)(done: Vector[B] => Unit)
+      : Unit = {
+    val made = Vector.newBuilder[B]
+    def step(): Unit = {
+      val turn = turns.begin()
+      while (items.hasNext && !turn.isOver) {
+        made += make(items.next())
+        turn.lookedInto(0)
+      }
+      if (items.hasNext) inNextTurn(step()) else done(made.result())
+    }
+    step()
   }
 
   /** Nobody will hear an answer. */
@@ -75,10 +99,12 @@ final class Call(request: RemotingCommand, val connection: Connection) {
   /** Java's Boolean.parseBoolean: anything but "true" is false. */
   def optionalFlag(name: String): Option[Boolean] = optional(name).map(_.equalsIgnoreCase("true"))
 
-  def jsonBody: ObjectNode = {
+  def jsonBody: ObjectNode = jsonBody(Call.MaxJsonBytes)
+
+  def jsonBody(maxBytes: Int): ObjectNode = {
     val length = command.body.length
-    if (length > Call.MaxJsonBytes)
-      throw Failures.badBody(s"it has $length bytes, at most ${Call.MaxJsonBytes} are read")
+    if (length > maxBytes)
+      throw Failures.badBody(s"it has $length bytes, at most $maxBytes are read")
     try Json.parseObject(command.body.toArray)
     catch { case error: IOException => throw Failures.badBody(firstLine(error)) }
   }

@@ -131,7 +131,7 @@ final class ClientHandler(
 
   /** 46. Clients ask before they subscribe with anything but tags. */
   def checkClientConfig(call: Call): Unit = {
-    val subscription = Bodies.subscription(call.jsonBody.path("subscriptionData"))
+    val subscription = Bodies.subscription(call.jsonBody(MaxCheckBytes).path("subscriptionData"))
     filters.of(subscription)
     call.answer(Response.ok)
   }
@@ -159,4 +159,7 @@ final class ClientHandler(
 
 object ClientHandler {
   private val logger = LoggerFactory.getLogger(classOf[ClientHandler])
+
+  // One subscription, whose expression has its own limit.
+  private val MaxCheckBytes = 256 * 1024
 }

@@ -11,7 +11,7 @@ import rmqordered.offset.{ConsumerOffsets, OffsetKey}
 import rmqordered.protocol.ResponseCode
 import rmqordered.stats.Traffic
 import rmqordered.store.MessageStore
-import rmqordered.util.Json
+import rmqordered.util.{Json, WorkTurns}
 
 /** The tables that say what groups exist and how far they are. */
 final case class GroupTables(
@@ -28,7 +28,8 @@ final class GroupHandler(
     tables: GroupTables,
     identity: BrokerIdentity,
     onDeleted: String => Unit,
-    onCleaned: String => Unit
+    onCleaned: String => Unit,
+    turns: WorkTurns
 ) {
   import tables._
 
@@ -88,14 +89,17 @@ final class GroupHandler(
   def consumeStats(call: Call): Unit = {
     val group = call.text("consumerGroup")
     val topics = statsTopics(call, group)
-    val table = for {
-      name <- topics
-      topic <- store.topics.get(name).toSeq
-      queueId <- 0 until topic.readQueueNums
-      key = QueueKey(name, queueId)
-    } yield identity.messageQueue(key) -> queueStats(group, key)
-    val rest = Json.obj().put("consumeTps", topics.map(traffic.gotRate(group, _)).sum)
-    call.answer(Bodies.queueTable("offsetTable", table, rest))
+    val keys = for {
+      name <- topics.iterator
+      topic <- store.topics.get(name).iterator
+      queueId <- (0 until topic.readQueueNums).iterator
+    } yield QueueKey(name, queueId)
+    call.inTurns(turns, keys) { key =>
+      Bodies.queueEntry(identity.messageQueue(key), queueStats(group, key))
+    } { entries =>
+      val rest = Json.obj().put("consumeTps", topics.map(traffic.gotRate(group, _)).sum)
+      call.answer(Bodies.queueTable("offsetTable", entries, rest))
+    }
   }
 
   /**
@@ -105,7 +109,7 @@ final class GroupHandler(
   private def statsTopics(call: Call, group: String): Seq[String] = {
     val listed =
       call.optional("topicList").fold(Seq.empty[String])(_.split(';').toSeq.filter(_.nonEmpty))
-    if (listed.nonEmpty) listed.filter(call.maySee)
+    if (listed.nonEmpty) listed.distinct.filter(call.maySee)
     else {
       val candidates = call.optional("topic").fold(offsets.topicsOf(group))(Set(_))
       val subscribed = consumers.view(group).fold(Set.empty[String])(_.subscriptions.keySet)

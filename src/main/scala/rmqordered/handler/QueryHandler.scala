@@ -1,10 +1,11 @@
 package rmqordered.handler
 
-import rmqordered.protocol.{ExtFields, ResponseCode}
-import rmqordered.store.{KeyKind, KeyQuery, MessageStore}
+import rmqordered.protocol.{Body, ExtFields, ResponseCode}
+import rmqordered.store.{KeyKind, KeyQuery, KeySearch, MessageStore}
+import rmqordered.util.WorkTurns
 
 /** Single messages: by the place an offset message id names (33), and by key or unique key (12). */
-final class QueryHandler(store: MessageStore, maxBytes: Int) {
+final class QueryHandler(store: MessageStore, maxBytes: Int, turns: WorkTurns) {
   import QueryHandler._
 
   /** 33. The offset is the client's word: only where a message starts there is an answer. */
@@ -22,17 +23,25 @@ final class QueryHandler(store: MessageStore, maxBytes: Int) {
   /** 12. As many bytes as a wide pull: an answer is copied while other connections wait. */
   def byKey(call: Call): Unit = {
     val isUnique = call.optionalFlag("_UNIQUE_KEY_QUERY").getOrElse(false)
-    val found = store.query(
-      KeyQuery(
-        call.text("topic"),
-        call.text("key"),
-        if (isUnique) KeyKind.Unique else KeyKind.Chosen,
-        Math.min(Math.max(call.optionalInt("maxNum").getOrElse(MaxMessages), 1), MaxMessages),
-        call.optionalLong("beginTimestamp").getOrElse(0L),
-        call.optionalLong("endTimestamp").getOrElse(Long.MaxValue),
-        maxBytes.toLong
-      )
+    val query = KeyQuery(
+      call.text("topic"),
+      call.text("key"),
+      if (isUnique) KeyKind.Unique else KeyKind.Chosen,
+      Math.min(Math.max(call.optionalInt("maxNum").getOrElse(MaxMessages), 1), MaxMessages),
+      call.optionalLong("beginTimestamp").getOrElse(0L),
+      call.optionalLong("endTimestamp").getOrElse(Long.MaxValue),
+      maxBytes.toLong
     )
+    advance(call, new KeySearch(query))
+  }
+
+  private def advance(call: Call, search: KeySearch): Unit =
+    store.advance(search, turns.begin()) match {
+      case Some(found) => answer(call, found)
+      case None => call.inNextTurn(advance(call, search))
+    }
+
+  private def answer(call: Call, found: Body): Unit = {
     if (found.isEmpty)
       throw Failures.notFound("can not find message, maybe time range not correct")
     val fields = ExtFields(

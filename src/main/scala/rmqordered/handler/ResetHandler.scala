@@ -136,7 +136,9 @@ final class ResetHandler(
   }
 
   private def body(table: Seq[(MessageQueue, Long)]): Body = {
-    val values = table.map { case (queue, offset) => queue -> LongNode.valueOf(offset) }
+    val values = table.map { case (queue, offset) =>
+      Bodies.queueEntry(queue, LongNode.valueOf(offset))
+    }
     Body(Bodies.queueTableText("offsetTable", values, Json.obj()).getBytes(UTF_8))
   }
 }

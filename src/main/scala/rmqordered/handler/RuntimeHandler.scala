@@ -15,6 +15,8 @@ import rmqordered.util.{Clock, Json}
  *
  * @param folder
  *   where the messages are, on the disk that is told of
+ * @param directMemory
+ *   bytes of the network's buffers
  */
 final class RuntimeHandler(
     identity: BrokerIdentity,
@@ -22,7 +24,8 @@ final class RuntimeHandler(
     offsets: ConsumerOffsets,
     traffic: Traffic,
     clock: Clock,
-    folder: File
+    folder: File,
+    directMemory: () => Long
 ) {
   import RuntimeHandler._
 
@@ -42,6 +45,7 @@ final class RuntimeHandler(
     putTraffic(table)
     putStore(table)
     putFaults(table)
+    putMemory(table)
     zeros.foreach(name => table.put(name, "0"))
     fractions.foreach(name => table.put(name, "0.0"))
     call.answer(Response.json(root))
@@ -78,6 +82,14 @@ final class RuntimeHandler(
   /** What went wrong on the disk, for whoever watches over brokers. */
   private def putFaults(table: ObjectNode): Unit = {
     val _ = table.put("consumerOffsetsLost", offsets.isLost.toString)
+  }
+
+  /** RocketMQ has no such fields; whoever does not know them passes them over. */
+  private def putMemory(table: ObjectNode): Unit = {
+    val heap = Runtime.getRuntime
+    val _ = table
+      .put("heapUsed", (heap.totalMemory() - heap.freeMemory()).toString)
+      .put("directMemoryUsed", directMemory().toString)
   }
 
   /** Three rates with spaces between them, which mqadmin splits. */

@@ -7,7 +7,7 @@ import rmqordered.model.{Names, QueueKey, TopicConfig}
 import rmqordered.offset.ConsumerOffsets
 import rmqordered.stats.Traffic
 import rmqordered.store.{MessageStore, TopicTable}
-import rmqordered.util.Json
+import rmqordered.util.{Json, WorkTurns}
 
 /** Administration of topics. */
 final class TopicHandler(
@@ -16,7 +16,8 @@ final class TopicHandler(
     traffic: Traffic,
     identity: BrokerIdentity,
     maxQueues: Int,
-    onDeleted: String => Unit
+    onDeleted: String => Unit,
+    turns: WorkTurns
 ) {
   private val topics = store.topics
 
@@ -103,12 +104,13 @@ final class TopicHandler(
   def stats(call: Call): Unit = {
     val name = call.text("topic")
     val topic = topics.get(name).getOrElse(throw Failures.topicNotExist(name))
-    val table = (0 until topic.queueNums).map { queueId =>
-      val key = QueueKey(name, queueId)
-      identity.messageQueue(key) -> queueStats(key)
+    val keys = (0 until topic.queueNums).iterator.map(QueueKey(name, _))
+    call.inTurns(turns, keys) { key =>
+      Bodies.queueEntry(identity.messageQueue(key), queueStats(key))
+    } { entries =>
+      val rest = Json.obj().put("topicPutTps", traffic.storedRate(name))
+      call.answer(Bodies.queueTable("offsetTable", entries, rest))
     }
-    val rest = Json.obj().put("topicPutTps", traffic.storedRate(name))
-    call.answer(Bodies.queueTable("offsetTable", table, rest))
   }
 
   private def queueStats(key: QueueKey): ObjectNode = {

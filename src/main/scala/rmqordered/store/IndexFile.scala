@@ -4,6 +4,8 @@ import java.io.IOException
 import java.nio.file.Path
 import java.util.concurrent.atomic.AtomicInteger
 
+import rmqordered.util.WorkTurn
+
 /**
  * One file of the key index: a hash table whose entries are only ever added.
  *
@@ -66,20 +68,23 @@ final class IndexFile private (
   }
 
   /**
-   * Calls `visit` with the commit log offsets under a hash, newest first, until it returns false.
+   * Calls `visit` with the commit log offsets under the cursor's hash, newest first, until it
+   * returns false or the turn is over; whether this file has been gone through.
    */
-  def lookUp(hash: Int)(visit: Long => Boolean): Boolean = {
+  def lookUp(cursor: KeyCursor, turn: WorkTurn)(visit: Long => Boolean): Boolean = {
     // The count first: what was added before it is seen.
-    var number = if (count == 0) 0 else newestOf(slotOf(hash))
-    // Chains run backwards only; a number that does not is an entry half written.
-    var before = shape.entries + 1
+    if (cursor.base != base)
+      cursor.enter(base, if (count == 0) 0 else newestOf(slotOf(cursor.hash)))
     var goOn = true
-    while (goOn && number > 0 && number < before) {
+    while (goOn && cursor.number > 0 && cursor.number <= shape.entries) {
+      val number = cursor.number
       val at = entryAt(number)
       mapping.noteRead(EntryBytes)
-      if (bytes.getInt(at) == hash) goOn = visit(bytes.getLong(at + 4))
-      before = number
-      number = bytes.getInt(at + 12)
+      val (hash, offset, before) = (bytes.getInt(at), bytes.getLong(at + 4), bytes.getInt(at + 12))
+      // Chains run backwards only; a number that does not is an entry half written.
+      cursor.number = if (before < number) before else 0
+      turn.lookedAt()
+      goOn = (hash != cursor.hash || visit(offset)) && !turn.isOver
     }
     goOn
   }
@@ -119,6 +124,17 @@ final class IndexFile private (
   private def slotOf(hash: Int): Int = hash & (shape.slots - 1)
 
   private def entryAt(number: Int): Int = shape.slots * SlotBytes + (number - 1) * EntryBytes
+}
+
+/** Where a search for a key is: in the file with this base, before the entry with this number. */
+final class KeyCursor(val hash: Int) {
+  private[store] var base = Long.MaxValue
+  private[store] var number = 0
+
+  private[store] def enter(file: Long, newest: Int): Unit = {
+    base = file
+    number = newest
+  }
 }
 
 /** How large the files of the key index are; `slots` is a power of two. */

@@ -2,6 +2,8 @@ package rmqordered.store
 
 import java.nio.file.Path
 
+import rmqordered.util.WorkTurn
+
 /**
  * Finds messages by key: files of hash tables over the commit log (`IndexFile`), the newest one
  * being filled. It knows hashes only; whoever looks something up checks the message itself.
@@ -65,10 +67,12 @@ final class KeyIndex(files: FileLayer, folder: Path, shape: IndexShape) extends 
     }
   }
 
-  /** Calls `visit` with the places of messages that may have the key, newest first. */
-  def lookUp(hash: Int)(visit: Long => Boolean): Unit = {
-    val _ = tables.reverseIterator.forall(_.lookUp(hash)(visit))
-  }
+  /**
+   * Calls `visit` with the places of messages that may have the key, newest first, from where the
+   * cursor is until it returns false or the turn is over; whether there are no more.
+   */
+  def lookUp(cursor: KeyCursor, turn: WorkTurn)(visit: Long => Boolean): Boolean =
+    tables.reverseIterator.filter(_.base <= cursor.base).forall(_.lookUp(cursor, turn)(visit))
 
   /** How far the index has come. */
   def position: Option[IndexPosition] =

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import rmqordered.dedup.{RunStamp, SendStamp}
 import rmqordered.model.QueueKey
 import rmqordered.protocol.DecodedRecord
+import rmqordered.util.WorkTurn
 
 /**
  * Messages of a topic with a key, stored from `begin` to `end` inclusive, at most `limit` and so
@@ -20,6 +21,35 @@ final case class KeyQuery(
     maxBytes: Long = Long.MaxValue
 )
 
+/** A query on its way, over one turn or more. For one thread at a time. */
+final class KeySearch(val query: KeyQuery) {
+  import KeySearch._
+
+  private[store] val key = query.key.getBytes(UTF_8)
+  private[store] val cursor = new KeyCursor(MessageKeys.hash(query.topic.getBytes(UTF_8), key))
+  private var places = Vector.empty[Long]
+  private var looked = 0
+  private var bytes = 0L
+
+  private[store] def found: Vector[Long] = places
+
+  private[store] def lookedAt(): Unit = looked += 1
+
+  private[store] def take(place: Long, size: Int): Unit = {
+    bytes += size
+    if (places.isEmpty || bytes <= query.maxBytes) places :+= place
+  }
+
+  private[store] def isSatisfied: Boolean =
+    places.length >= query.limit || bytes >= query.maxBytes || looked >= MaxLookedAt
+}
+
+object KeySearch {
+
+  // Messages looked at for one query: a key that a million messages share must stay cheap.
+  private val MaxLookedAt = 10000
+}
+
 /**
  * Finds single messages: by their place in the commit log, by key. Both a place that a client names
  * and one from the key index are claims: a record is believed only when its queue points back at
@@ -28,29 +58,23 @@ final case class KeyQuery(
  * Thread-safe; takes no lock, but for `stampAt`.
  */
 final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
-  import MessageLookup._
 
   /** The message at a place, if one that can be read starts exactly there. */
   def messageAt(commitLogOffset: Long): Option[LogSlices] =
     recordAt(commitLogOffset).map(_ => slices(Vector(commitLogOffset)))
 
-  /** What a query finds, newest first. */
-  def query(query: KeyQuery): LogSlices = {
-    val key = query.key.getBytes(UTF_8)
-    val found = Vector.newBuilder[Long]
-    var (count, looked, bytes) = (0, 0, 0L)
-    index.lookUp(MessageKeys.hash(query.topic.getBytes(UTF_8), key)) { commitLogOffset =>
-      looked += 1
-      recordAt(commitLogOffset).filter(isWanted(query, key, _)).foreach { record =>
-        bytes += record.size
-        if (count == 0 || bytes <= query.maxBytes) {
-          found += commitLogOffset
-          count += 1
-        }
+  /** Takes a search one turn further; the messages, newest first, when it has come to its end. */
+  def advance(search: KeySearch, turn: WorkTurn): Option[LogSlices] = {
+    val isAtEnd = index.lookUp(search.cursor, turn) { commitLogOffset =>
+      recordAt(commitLogOffset).foreach { record =>
+        // Taken apart whole, its checksum included.
+        turn.lookedInto(record.size)
+        if (isWanted(search.query, search.key, record)) search.take(commitLogOffset, record.size)
       }
-      count < query.limit && bytes < query.maxBytes && looked < MaxLookedAt
+      search.lookedAt()
+      !search.isSatisfied
     }
-    slices(found.result())
+    Option.when(isAtEnd || search.isSatisfied)(slices(search.found))
   }
 
   private def isWanted(query: KeyQuery, key: Array[Byte], record: DecodedRecord): Boolean = {
@@ -93,10 +117,4 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
     }
     found.result()
   }
-}
-
-object MessageLookup {
-
-  // Messages looked at for one query: a key that a million messages share must stay cheap.
-  private val MaxLookedAt = 10000
 }

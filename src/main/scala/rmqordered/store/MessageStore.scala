@@ -246,8 +246,8 @@ final class MessageStore(
       .map(_.commitLogOffset(queueOffset))
   }
 
-  /** Messages of a topic by key, newest first. */
-  def query(query: KeyQuery): LogSlices = lookup.query(query)
+  /** Takes a search one turn further; the messages, newest first, when it has come to its end. */
+  def advance(search: KeySearch, turn: WorkTurn): Option[LogSlices] = lookup.advance(search, turn)
 
   /** Looks for a message from `start` to before `end` that the filter lets through. */
   def search(

@@ -60,7 +60,7 @@ class QueryHandlerSuite extends BrokerSuite {
     val at = offsetOf(client.send("t", 0, "m0"))
     val stored = view(client, at).body.toArray
     // The next record starts behind this one and its seal; its body starts a fixed way further.
-    val next = at + stored.length + 16
+    val next = at + stored.length + 24
     val bodyAt = next + StoredRecord.BornHostAt + 8 + 8 + 8 + 4 + 8 + 4
     java.nio.ByteBuffer.wrap(stored).putLong(StoredRecord.CommitLogOffsetAt, bodyAt)
     client.request(RequestCode.SendMessageV2, sendFields("t", 0), stored)

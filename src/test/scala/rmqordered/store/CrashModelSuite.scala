@@ -11,7 +11,7 @@ import rmqordered.config.BrokerConfig
 import rmqordered.model.{QueueKey, TagFilter, TopicConfig}
 import rmqordered.protocol.{RecordContent, Slice}
 import rmqordered.store.StoreFixture._
-import rmqordered.util.ManualClock
+import rmqordered.util.{ManualClock, WorkTurn}
 
 /**
  * The store on a disk that loses power at any moment, compared with what it promised. Rounds come
@@ -216,7 +216,9 @@ final class CrashRun(seed: Long, mode: String, coverage: CrashRun.Coverage) {
   private def checkFound(store: MessageStore, record: rmqordered.protocol.DecodedRecord): Unit = {
     val body = new String(record.content.body.toArray, "UTF-8")
     val key = s"key-${body.takeWhile(_ != ':')}"
-    val byKey = store.query(KeyQuery(Topic, key, KeyKind.Chosen, 8))
+    val byKey = store
+      .advance(new KeySearch(KeyQuery(Topic, key, KeyKind.Chosen, 8)), WorkTurn.endless())
+      .getOrElse(throw new AssertionError("the search came to no end"))
     assert(byKey.messageCount == 1, s"$key is found ${byKey.messageCount} times")
     val at = record.position.commitLogOffset
     assert(store.messageAt(at).exists(_.length == record.size), s"no message at $at")

@@ -4,7 +4,9 @@ import java.nio.file.Path
 
 import scala.util.Random
 
+import rmqordered.Proves._
 import rmqordered.protocol.{PropertyMarks, Slice}
+import rmqordered.util.{ManualClock, WorkBudget, WorkTurn, WorkTurns}
 
 class KeyIndexSuite extends munit.FunSuite {
   private val shape = IndexShape(slots = 4, entries = 10)
@@ -17,7 +19,7 @@ class KeyIndexSuite extends munit.FunSuite {
   private def find(index: KeyIndex, hash: Int, limit: Int = 100): Seq[Long] = {
     val found = Seq.newBuilder[Long]
     var count = 0
-    index.lookUp(hash) { offset =>
+    index.lookUp(new KeyCursor(hash), WorkTurn.endless()) { offset =>
       found += offset
       count += 1
       count < limit
@@ -158,5 +160,32 @@ class KeyIndexSuite extends munit.FunSuite {
     )
     val many = marks("KEYS\u0001" + (0 until 1000).mkString(" ") + "\u0002")
     assertEquals(MessageKeys.hashes(topic, many).length, 64)
+  }
+
+  test("a search that goes on in turns finds what one without turns finds".proves("fair-turns")) {
+    val random = new Random(11)
+    val (index, _) = made()
+    (1 to 35).foreach { i =>
+      index.ensureRoom(1, i * 100L)
+      index.add(Array(random.nextInt(9)), i * 100L)
+    }
+    val turns = new WorkTurns(new ManualClock(), WorkBudget(5, records = 3, bytes = 1000))
+    (0 until 9).foreach { hash =>
+      val cursor = new KeyCursor(hash)
+      val found = Seq.newBuilder[Long]
+      var isAtEnd = false
+      var rounds = 0
+      while (!isAtEnd) {
+        val turn = turns.begin()
+        isAtEnd = index.lookUp(cursor, turn) { offset =>
+          found += offset
+          true
+        }
+        rounds += 1
+        assert(turn.records <= 3, "entries of other keys count as well")
+      }
+      assertEquals(found.result(), find(index, hash))
+      assert(rounds > 1)
+    }
   }
 }
