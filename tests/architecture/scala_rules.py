@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"util"},
     "protocol": {"model"},
     "dedup": {"model", "protocol", "util"},
-    "auth": {"model", "protocol", "config"},
+    "auth": {"model", "protocol", "config", "util"},
     "store": {"model", "protocol", "config", "util", "dedup"},
     "filter": {"model"},
     "stats": {"model", "util"},

@@ -1,0 +1,44 @@
+"""A driver sleeps in mid-batch, another one with a checkpoint of its own takes over and writes all.
+
+When the first one wakes, tasks that had read their rows go on. None of their rows may be stored:
+they would come twice, and behind newer rows of their keys.
+"""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.spark.takeovers import NONE, TOTAL, GatedDriver, TakeOver
+from tests.support.promises import proves
+
+from rmq_ordered.client import Client
+from rmq_ordered.embedded import EmbeddedBroker
+
+
+@pytest.fixture
+def client(embedded_broker: EmbeddedBroker) -> Iterator[Client]:
+    with Client(embedded_broker.name_server, request_timeout_ms=15_000) as connected:
+        yield connected
+
+
+@proves("former-owner-writes-nothing")
+def test_a_sleeper_that_has_read_its_rows_stores_none_when_it_wakes(
+    embedded_broker: EmbeddedBroker, client: Client, tmp_path: Path
+) -> None:
+    takeover = TakeOver(client, embedded_broker.name_server, tmp_path, instance="billing")
+    with GatedDriver(tmp_path / "first") as first, GatedDriver(tmp_path / "second") as second:
+        first.ask(takeover.pipeline("first", row=0))
+        takeover.wait_until_held(first)
+        first.send(signal.SIGSTOP)
+        before = takeover.count("first")
+        second.ask(takeover.pipeline("second"))
+        assert second.answer() == "ended"
+        takeover.open()
+        first.send(signal.SIGCONT)
+        answer = first.answer()
+    assert answer.startswith("failed")
+    assert "WriteFenced" in answer or "QueueLeaseLost" in answer
+    assert takeover.count("second") == TOTAL
+    assert takeover.count("first") == before
+    assert takeover.damage() == NONE
