@@ -156,6 +156,13 @@ object Settings extends SecuritySettings {
       1 to 1000000,
       "Connections served at once; further ones are closed."
     )
+  val maxConnectionsPerAddress: Setting[Int] =
+    Setting.int(
+      "maxConnectionsPerAddress",
+      0,
+      0 to 1000000,
+      "The same for one address; 0: half of maxConnections. This machine's own have no such limit."
+    )
   val maxInFlightRequests: Setting[Int] =
     Setting.int(
       "maxInFlightRequests",
@@ -318,6 +325,7 @@ object Settings extends SecuritySettings {
     maxSendStreams,
     maxFrameBytes,
     maxConnections,
+    maxConnectionsPerAddress,
     maxInFlightRequests,
     maxInFlightBytes,
     maxRequestBytes,

@@ -19,7 +19,6 @@ import io.netty.channel.{
 import io.netty.handler.timeout.IdleStateHandler
 import io.netty.util.concurrent.GlobalEventExecutor
 import io.netty.util.internal.PlatformDependent
-import org.slf4j.LoggerFactory
 
 import rmqordered.config.{BrokerConfig, Settings}
 import rmqordered.util.SystemClock
@@ -40,6 +39,8 @@ final class BrokerServer(config: BrokerConfig) {
   private val workers = new MultiThreadIoEventLoopGroup(threads, NioIoHandler.newFactory())
   private val connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE)
   private val encoder = new FrameEncoder
+  private val admission =
+    Admission.of(config(Settings.maxConnections), config(Settings.maxConnectionsPerAddress))
   private val turns = LoopTurns.perThread(SystemClock)
   private val limits = ConnectionLimits.of(config)
   private val unsent = new Unsent(
@@ -72,6 +73,7 @@ final class BrokerServer(config: BrokerConfig) {
         ChannelOption.WRITE_BUFFER_WATER_MARK,
         new WriteBufferWaterMark(highWater / 2, highWater)
       )
+      .handler(new Doorkeeper(admission, SystemClock))
       .childHandler(new ChannelInitializer[SocketChannel] {
         override def initChannel(channel: SocketChannel): Unit = initialise(channel)
       })
@@ -101,7 +103,7 @@ final class BrokerServer(config: BrokerConfig) {
   }
 
   private def initialise(channel: SocketChannel): Unit = listener match {
-    case Some(served) if connections.size() < config(Settings.maxConnections) =>
+    case Some(served) =>
       connections.add(channel)
       val idleSeconds = config(Settings.serverChannelMaxIdleTimeSeconds).toLong
       val _ = channel
@@ -111,12 +113,8 @@ final class BrokerServer(config: BrokerConfig) {
           new TlsDetector(tls)
         )
         .addLast(handlers(served): _*)
-    case _ =>
-      logger.warn(
-        "refusing a connection: {} are open client={}",
-        connections.size(),
-        channel.remoteAddress()
-      )
+      Doorkeeper.arrived(channel)
+    case None =>
       val _ = channel.close()
   }
 
@@ -150,8 +148,6 @@ final class BrokerServer(config: BrokerConfig) {
 }
 
 object BrokerServer {
-  private val logger = LoggerFactory.getLogger(classOf[BrokerServer])
-
   private val Backlog = 1024
 
   // The part of the buffers' memory (-XX:MaxDirectMemorySize) that unsent answers may take; the

@@ -82,6 +82,8 @@ final class ClientConnection(
   private var share: TurnShare = _
   private var awaitsTurn = false
   private var hasLeft = false
+  // Who never said anything is known to nobody.
+  private var hasSpoken = false
   private val inFlight = new InFlight(limits.maxRequests, limits.maxBytes, memory)
   // A frame waits for room; set and read by the connection's own thread.
   private var wantsRoom = false
@@ -165,6 +167,7 @@ final class ClientConnection(
 
   override def channelRead0(ctx: ChannelHandlerContext, command: RemotingCommand): Unit = {
     outbox.readBegins()
+    hasSpoken = true
     if (!command.isResponse) {
       val isAllowed = inFlight.begin(command)
       if (inFlight.isFull || memory.isFull) updateReading()
@@ -230,7 +233,7 @@ final class ClientConnection(
   override def channelInactive(ctx: ChannelHandlerContext): Unit = {
     logger.debug("= disconnected client={}", socket)
     memory.forget(readAgain)
-    hasLeft = socket != null
+    hasLeft = hasSpoken
     if (!waiting.isEmpty && !share.owesTurn) serveTurn()
     awaitTurn()
     endIfLeft()
