@@ -193,6 +193,7 @@ final class BrokerCore(
     PeriodicTask(config(Settings.flushDelayOffsetInterval).toLong, () => flushDelays()),
     PeriodicTask(config(Settings.checkpointIntervalMs).toLong, () => store.checkpoint()),
     PeriodicTask(DiskCheckMs, () => store.checkDisk()),
+    PeriodicTask(RebuildMs, () => store.rebuildQueues()),
     PeriodicTask(RetentionMs, () => retire()),
     PeriodicTask(TrafficSampleMs, () => traffic.sample())
   )
@@ -358,6 +359,9 @@ object BrokerCore {
   private val DelayedDeliveryMs = 100L
 
   private val DiskCheckMs = 1000L
+
+  // Readers of a damaged queue are told to come back; they should not have to come often.
+  private val RebuildMs = 100L
 
   // RocketMQ's StoreStatsService samples as often.
   private val TrafficSampleMs = 1000L

@@ -13,7 +13,7 @@ import rmqordered.protocol.{
   ResponseCode,
   StoredRecord
 }
-import rmqordered.store.AppendOutcome
+import rmqordered.store.{AppendOutcome, DamagedQueue, LostMessage}
 
 /** A request is refused for a reason the client should see. Carries no stack: it is no bug. */
 final class Refusal(val code: Int, val remark: String, val fields: Option[ExtFields] = None)
@@ -33,6 +33,8 @@ object Failures {
         Some(s"The request cannot be read: ${error.getMessage}.")
       )
     case error: OffsetsLost => Response(ResponseCode.OffsetsLost, Some(error.getMessage))
+    case error: DamagedQueue => Response(ResponseCode.SystemBusy, Some(error.getMessage))
+    case error: LostMessage => Response(ResponseCode.SystemError, Some(error.getMessage))
     case error: IOException =>
       Response(ResponseCode.SystemError, Some(s"${error.getClass.getName}: ${error.getMessage}"))
     case other =>

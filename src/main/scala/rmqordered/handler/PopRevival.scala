@@ -12,7 +12,7 @@ import rmqordered.offset.OffsetKey
 import rmqordered.pop.{Bits, CheckPoint, PopTable}
 import rmqordered.protocol.{DecodedRecord, MessageProperties}
 import rmqordered.schedule.{Redelivery, Refitting}
-import rmqordered.store.{AppendOutcome, MessageStore}
+import rmqordered.store.{AppendOutcome, LostMessage, MessageStore}
 import rmqordered.util.Clock
 
 /**
@@ -74,6 +74,9 @@ final class PopRevival(
     def once(isDone: Boolean): Unit = if (isOpen.getAndSet(false)) done(isDone)
     try bringBack(key, point, offset)(once)
     catch {
+      case error: LostMessage =>
+        logger.error("a popped message is lost: {}", error.getMessage)
+        once(true)
       case error: Throwable =>
         logger.error("a popped message cannot be brought back at={} {}", key, offset, error)
         once(false)

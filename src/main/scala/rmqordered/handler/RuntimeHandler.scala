@@ -81,7 +81,9 @@ final class RuntimeHandler(
 
   /** What went wrong on the disk, for whoever watches over brokers. */
   private def putFaults(table: ObjectNode): Unit = {
-    val _ = table.put("consumerOffsetsLost", offsets.isLost.toString)
+    val _ = table
+      .put("consumerOffsetsLost", offsets.isLost.toString)
+      .put("rebuiltQueueUnits", store.faults.rebuiltUnits.toString)
   }
 
   /** RocketMQ has no such fields; whoever does not know them passes them over. */

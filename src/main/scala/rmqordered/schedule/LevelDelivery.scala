@@ -10,7 +10,7 @@ import scala.jdk.CollectionConverters._
 
 import rmqordered.model.{Names, QueueKey}
 import rmqordered.protocol.MessageProperties
-import rmqordered.store.MessageStore
+import rmqordered.store.{DamagedQueue, LostMessage, MessageStore}
 import rmqordered.util.{Clock, Json, SmallFile}
 
 /**
@@ -133,9 +133,17 @@ final class LevelDelivery(
       }
 
     private def deliver(offset: Long): Unit =
-      store.record(key, offset) match {
-        case Some(record) => redelivery.deliver(record, spent)(finished(offset, _))
-        case None => finished(offset, isDone = true)
+      try
+        store.record(key, offset) match {
+          case Some(record) => redelivery.deliver(record, spent)(finished(offset, _))
+          case None => finished(offset, isDone = true)
+        }
+      catch {
+        // Its queue is being rebuilt: later.
+        case _: DamagedQueue => finished(offset, isDone = false)
+        case error: LostMessage =>
+          logger.error("a delayed message is lost: {}", error.getMessage)
+          finished(offset, isDone = true)
       }
 
     private def finished(offset: Long, isDone: Boolean): Unit = LevelDelivery.this.synchronized {

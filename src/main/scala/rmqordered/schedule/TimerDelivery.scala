@@ -11,7 +11,7 @@ import scala.collection.mutable
 
 import rmqordered.model.{Names, QueueKey}
 import rmqordered.protocol.MessageProperties
-import rmqordered.store.MessageStore
+import rmqordered.store.{DamagedQueue, LostMessage, MessageStore}
 import rmqordered.util.{Clock, Json, SmallFile}
 
 /**
@@ -106,18 +106,24 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
   private def see(): Unit = {
     var offset = Math.max(seen, store.minOffset(key))
     val end = Math.min(store.maxOffset(key), offset + MaxSeen)
-    while (offset < end) {
-      store.record(key, offset).foreach { record =>
-        val time = Redelivery
-          .propertiesOf(record)
-          .get(MessageProperties.TimerOutMs)
-          .flatMap(_.toLongOption)
-          .getOrElse(0L)
-        if (!progress.covers(offset, time)) waiting.enqueue(Entry(time, offset))
+    var isReadable = true
+    while (offset < end && isReadable) {
+      try store.record(key, offset).foreach { record =>
+          val time = Redelivery
+            .propertiesOf(record)
+            .get(MessageProperties.TimerOutMs)
+            .flatMap(_.toLongOption)
+            .getOrElse(0L)
+          if (!progress.covers(offset, time)) waiting.enqueue(Entry(time, offset))
+        }
+      catch {
+        // Its queue is being rebuilt: from here on later.
+        case _: DamagedQueue => isReadable = false
+        case error: LostMessage => logger.error("a timed message is lost: {}", error.getMessage)
       }
-      offset += 1
+      if (isReadable) offset += 1
     }
-    seen = Math.max(seen, end)
+    seen = Math.max(seen, offset)
     waitingCount = waiting.size
   }
 
@@ -143,9 +149,16 @@ final class TimerDelivery(store: MessageStore, file: SmallFile, clock: Clock, ca
       if (!isDone) refused.add(entry)
       val _ = inFlight.decrementAndGet()
     }
-    store.record(key, entry.offset) match {
-      case Some(record) => redelivery.deliver(record, spent)(finished)
-      case None => finished(isDone = true)
+    try
+      store.record(key, entry.offset) match {
+        case Some(record) => redelivery.deliver(record, spent)(finished)
+        case None => finished(isDone = true)
+      }
+    catch {
+      case _: DamagedQueue => finished(isDone = false)
+      case error: LostMessage =>
+        logger.error("a timed message is lost: {}", error.getMessage)
+        finished(isDone = true)
     }
   }
 }

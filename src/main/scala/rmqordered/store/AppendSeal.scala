@@ -57,7 +57,9 @@ object AppendSeal {
 
   /** Zeroes: nothing was written here. */
   case object Nothing extends Outcome
-  final case class Torn(reason: String) extends Outcome
+
+  /** No whole append; where its seal ends, if there is one that does not match. */
+  final case class Torn(reason: String, sealEnd: Option[Int] = None) extends Outcome
 
   /** The log was forced up to `behind` bytes before the append; -1 when that is too far to say. */
   final case class Mark(behind: Int, key: Int)
@@ -128,7 +130,10 @@ object AppendSeal {
           Option.when(isRight)(Whole(sealAt, sealAt + OldBytes, None))
         case _ => None
       }
-    found.getOrElse(Torn(s"the seal at byte $sealAt does not match"))
+    found.getOrElse {
+      val end = sealAt + (if (segment.getInt(sealAt) == OldBytes) OldBytes else Bytes)
+      Torn(s"the seal at byte $sealAt does not match", Some(Math.min(end, limit)))
+    }
   }
 
   private def markAt(segment: ByteBuffer, sealAt: Int): Mark =

@@ -29,7 +29,7 @@ final class CommitLog(
     segmentBytes: Int,
     recovered: RecoveredLog,
     durableTo: Long,
-    sealKey: Int
+    val sealKey: Int
 ) extends Growing {
   import CommitLog._
 
@@ -145,6 +145,16 @@ final class CommitLog(
     if (index < 0 || offset >= end) None
     else Some(current(index)).filter(segment => offset < segment.endOffset)
   }
+
+  /** The segments from the one that holds an offset on. */
+  def segmentsFrom(offset: Long): Vector[MappedSegment] = {
+    val current = segments
+    current.drop(Math.max(MappedSegment.indexAt(current, offset), 0))
+  }
+
+  /** Up to where a segment is written. */
+  def writtenTo(segment: MappedSegment): Int =
+    Math.max(Math.min(end - segment.baseOffset, segment.capacity.toLong), 0L).toInt
 
   /** When the record at an offset was stored, or -1. The offset must come from a consume queue. */
   def storeTimestamp(offset: Long): Long =

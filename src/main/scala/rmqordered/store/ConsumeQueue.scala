@@ -110,6 +110,25 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
     appended.setRelease(next + 1)
   }
 
+  /** Writes a unit again that is there already. Any thread; readers check what they see. */
+  def rewrite(queueOffset: Long, commitLogOffset: Long, size: Int, tagsCode: Long): Unit = {
+    val current = segments
+    val byte = queueOffset * UnitBytes
+    val i = if (current.isEmpty) -1 else index(current, byte)
+    if (i >= 0 && i < current.length) {
+      val at = (byte - current(i).baseOffset).toInt
+      val _ = current(i).bytes.putLong(at, commitLogOffset).putInt(at + 8, size)
+        .putLong(at + 12, tagsCode)
+    }
+  }
+
+  /** Makes units durable that were written again. */
+  def force(from: Long, until: Long): Unit = segments.foreach { segment =>
+    val start = Math.max(from * UnitBytes - segment.baseOffset, 0L)
+    val stop = Math.min(until * UnitBytes - segment.baseOffset, segment.capacity.toLong)
+    if (start < stop) segment.force(start.toInt, stop.toInt)
+  }
+
   /** Makes units below `queueOffset` visible. Late calls for lower offsets change nothing. */
   def publish(queueOffset: Long): Unit = synchronized {
     if (queueOffset > published) published = queueOffset
@@ -162,7 +181,9 @@ final class ConsumeQueue(files: FileLayer, folder: Path, segmentBytes: Int) {
     var (low, high) = (min, nextOffset)
     while (low < high) {
       val middle = low + (high - low) / 2
-      if (commitLogOffset(middle) >= logMin) high = middle else low = middle + 1
+      val place = commitLogOffset(middle)
+      // A damaged unit points anywhere: rather keep too much than give up what is still there.
+      if (place < 0 || place >= logMin) high = middle else low = middle + 1
     }
     min = low
     val (gone, kept) = segments.partition(_.endOffset <= low * UnitBytes)

@@ -1,11 +1,9 @@
 package rmqordered.store
 
-import java.io.IOException
-
 import scala.annotation.tailrec
 
 import rmqordered.model.{MessageFilter, QueueKey}
-import rmqordered.protocol.{MessageProperties, RecordReader, StoredRecord}
+import rmqordered.protocol.{DecodedRecord, MessageProperties, RecordReader, StoredRecord}
 import rmqordered.util.WorkTurn
 
 /**
@@ -14,7 +12,8 @@ import rmqordered.util.WorkTurn
  *
  * Thread-safe; takes no lock.
  */
-final class MessageReader(log: CommitLog, queues: QueueTable) {
+final class MessageReader(log: CommitLog, queues: QueueTable, faults: StoreFaults) {
+  import MessageReader._
 
   /** Reads messages of a queue until the turn is over. An unknown queue is an empty one. */
   @tailrec
@@ -31,18 +30,19 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
         else if (start < min) empty(ReadStatus.OffsetTooSmall, min)
         else if (start == max) empty(ReadStatus.OffsetOverflowOne, start)
         else if (start > max) empty(ReadStatus.OffsetOverflowBadly, max)
-        else scan(queue, request, max, turn)
+        else scan(key, queue, request, max, turn)
     }
     answer match {
       case Some(result) => result
       // Retention took the messages between the two looks; the queue's new minimum says so.
       case None if minOffset(key) > start || queues.get(key).isEmpty =>
         read(key, request, turn)
-      case None => throw damagedUnit(start, "outside the commit log")
+      case None => throw faults.damagedUnit(key, start, OutsideTheLog)
     }
   }
 
   private def scan(
+      key: QueueKey,
       queue: ConsumeQueue,
       request: ReadRequest,
       max: Long,
@@ -53,7 +53,12 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
     val scanEnd = Math.min(max, request.startOffset + limits.maxScan)
     var next = request.startOffset
     var segment: MappedSegment = null
+    var lastPlace = 0L
     queue.scan(request.startOffset, scanEnd) { (queueOffset, commitLogOffset, size, tagsCode) =>
+      // Garbage has any tag, so a filter would pass over it without a word.
+      if (commitLogOffset < lastPlace || size < StoredRecord.MinBytes)
+        throw wrongUnit(key, queueOffset, commitLogOffset, size)
+      lastPlace = commitLogOffset
       val isFull = found.messageCount > 0 &&
         (found.messageCount >= limits.maxMessages || found.byteCount + size > limits.maxBytes)
       val mayLook = !isFull && !turn.isOver
@@ -63,7 +68,12 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
       if (goOn) {
         if (isWanted) {
           val at = (commitLogOffset - segment.baseOffset).toInt
-          ensureUnit(segment, at, queueOffset, size)
+          if (!isAt(segment, at, key.queueId, queueOffset, size))
+            throw faults.damagedUnit(
+              key,
+              queueOffset,
+              s"at $commitLogOffset, where no such message is"
+            )
           found.add(segment, at, size)
         }
         next = queueOffset + 1
@@ -80,20 +90,36 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
     ))
   }
 
-  // A queue file damaged while nobody looked must not make a pull serve anything but the message.
-  private def ensureUnit(segment: MappedSegment, at: Int, queueOffset: Long, size: Int): Unit = {
-    val isRight =
-      at + StoredRecord.MinBytes <= segment.capacity && segment.bytes.getInt(at) == size &&
-        segment.bytes.getLong(at + StoredRecord.QueueOffsetAt) == queueOffset
-    if (!isRight)
-      throw damagedUnit(queueOffset, s"at ${segment.baseOffset + at}, where no such message is")
-  }
+  private def wrongUnit(key: QueueKey, queueOffset: Long, place: Long, size: Int): Exception =
+    if (size == QueueRebuild.LostSize) new LostMessage(key, queueOffset)
+    else faults.damagedUnit(key, queueOffset, s"at $place, where no such message is")
 
-  private def damagedUnit(queueOffset: Long, where: String): IOException =
-    new IOException(
-      s"a consume queue is damaged: its unit $queueOffset points $where; " +
-        "stop the broker, delete the consumequeue folder and start it again"
-    )
+  /**
+   * One message of a queue, taken apart; nothing when the queue does not hold it.
+   *
+   * @throws java.io.IOException
+   *   when it should be there and is not: it must not be taken for one that never was
+   */
+  def record(key: QueueKey, queueOffset: Long): Option[DecodedRecord] =
+    queues.get(key)
+      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
+      .flatMap { queue =>
+        var found: Option[DecodedRecord] = None
+        queue.scan(queueOffset, queueOffset + 1) { (_, commitLogOffset, size, _) =>
+          if (size < StoredRecord.MinBytes)
+            throw wrongUnit(key, queueOffset, commitLogOffset, size)
+          found = log.segmentAt(commitLogOffset).flatMap { segment =>
+            val at = (commitLogOffset - segment.baseOffset).toInt
+            if (!isAt(segment, at, key.queueId, queueOffset, size))
+              throw wrongUnit(key, queueOffset, commitLogOffset, size)
+            LogRecords.at(segment, at, commitLogOffset)
+          }
+          false
+        }
+        if (found.isEmpty && queueOffset >= queue.minOffset)
+          throw faults.damagedUnit(key, queueOffset, OutsideTheLog)
+        found
+      }
 
   private def segmentFor(current: MappedSegment, offset: Long): MappedSegment =
     if (current != null && offset >= current.baseOffset && offset < current.endOffset) current
@@ -160,17 +186,35 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
   def storeTimestamp(key: QueueKey, queueOffset: Long): Option[Long] =
     queues.get(key)
       .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
-      .map(queue => log.storeTimestamp(queue.commitLogOffset(queueOffset)))
+      .map(queue => storedAt(key, queue, queueOffset))
+
+  private def storedAt(key: QueueKey, queue: ConsumeQueue, queueOffset: Long): Long = {
+    var time = -1L
+    queue.scan(queueOffset, queueOffset + 1) { (_, commitLogOffset, size, _) =>
+      log.segmentAt(commitLogOffset) match {
+        case Some(segment) =>
+          val at = (commitLogOffset - segment.baseOffset).toInt
+          // Of a lost message it is the time of the one before it, where its unit points.
+          if (size != QueueRebuild.LostSize && !isAt(segment, at, key.queueId, queueOffset, size))
+            throw wrongUnit(key, queueOffset, commitLogOffset, size)
+          time = log.storeTimestamp(commitLogOffset)
+        case None if queueOffset >= queue.minOffset =>
+          throw faults.damagedUnit(key, queueOffset, OutsideTheLog)
+        case None => ()
+      }
+      false
+    }
+    time
+  }
 
   /** The offset a timestamp means. Store times never fall within a queue, hence a binary search. */
   def offsetByTime(key: QueueKey, timestamp: Long, boundary: TimeBoundary): Long =
     queues.get(key).fold(0L) { queue =>
-      def storedAt(queueOffset: Long): Long = log.storeTimestamp(queue.commitLogOffset(queueOffset))
       val (min, max) = (queue.minOffset, queue.maxOffset)
       boundary match {
-        case TimeBoundary.Lower => firstOffset(min, max)(storedAt(_) >= timestamp)
+        case TimeBoundary.Lower => firstOffset(min, max)(storedAt(key, queue, _) >= timestamp)
         case TimeBoundary.Upper =>
-          Math.max(firstOffset(min, max)(storedAt(_) > timestamp) - 1, min)
+          Math.max(firstOffset(min, max)(storedAt(key, queue, _) > timestamp) - 1, min)
       }
     }
 
@@ -182,4 +226,14 @@ final class MessageReader(log: CommitLog, queues: QueueTable) {
     }
     low
   }
+}
+
+object MessageReader {
+  private val OutsideTheLog = "outside the commit log"
+
+  /** Whether there is a record that says that it is this message, and as long as its unit says. */
+  def isAt(segment: MappedSegment, at: Int, queueId: Int, queueOffset: Long, size: Int): Boolean =
+    at >= 0 && at + StoredRecord.MinBytes <= segment.capacity && segment.bytes.getInt(at) == size &&
+      segment.bytes.getInt(at + StoredRecord.QueueIdAt) == queueId &&
+      segment.bytes.getLong(at + StoredRecord.QueueOffsetAt) == queueOffset
 }

@@ -52,7 +52,9 @@ final class MessageStore(
   ).open()
   import parts.{index, log, queues}
 
-  private val reader = new MessageReader(log, queues)
+  private val faultsFound = new StoreFaults
+  private val reader = new MessageReader(log, queues, faultsFound)
+  private val rebuild = new QueueRebuild(log, queues, topics, faultsFound)
   private val lookup = new MessageLookup(log, queues, index)
   private val groupCommit =
     new GroupCommit(
@@ -231,12 +233,14 @@ final class MessageStore(
   /** The same, taken apart. */
   def recordAt(commitLogOffset: Long): Option[DecodedRecord] = lookup.recordAt(commitLogOffset)
 
-  /** One message of a queue, taken apart. */
+  /**
+   * One message of a queue, taken apart; nothing when the queue does not hold it.
+   *
+   * @throws java.io.IOException
+   *   when it should be there and is not
+   */
   def record(key: QueueKey, queueOffset: Long): Option[DecodedRecord] =
-    queues
-      .get(key)
-      .filter(queue => queueOffset >= queue.minOffset && queueOffset < queue.maxOffset)
-      .flatMap(queue => recordAt(queue.commitLogOffset(queueOffset)))
+    reader.record(key, queueOffset)
 
   /** Where a message of a queue is in the log, be it readable yet or not. */
   def commitLogOffset(key: QueueKey, queueOffset: Long): Option[Long] = appendLock.synchronized {
@@ -296,6 +300,12 @@ final class MessageStore(
       if (files > 0) forgetLostStreams()
       files
     }
+
+  /** What was found wrong on the disk since the start. */
+  def faults: StoreFaults = faultsFound
+
+  /** Periodic: rebuilds the queues that readers found damaged. */
+  def rebuildQueues(): Unit = if (!closed) rebuild.run()
 
   /** Makes everything appended so far durable, whatever the mode; false if that is impossible. */
   def persist(): Boolean = groupCommit.flushNow().isEmpty

@@ -208,7 +208,8 @@ final class Recovery(
           val problem = Option.unless(isFull)(s"filler of $size bytes")
           result = Some(Scan(if (isFull) segment.capacity else position, isFull, problem))
         case AppendSeal.Nothing => result = Some(Scan(position, isFull = false, None))
-        case AppendSeal.Torn(reason) => result = Some(Scan(position, isFull = false, Some(reason)))
+        case AppendSeal.Torn(reason, _) =>
+          result = Some(Scan(position, isFull = false, Some(reason)))
       }
     }
     result.get
