@@ -21,6 +21,7 @@ class Divergence:
 DIVERGENCES = {
     "fenced pulls": Divergence("rocketmq", "RocketMQ does not check locks on pulls"),
     "fenced commits": Divergence("rocketmq", "RocketMQ accepts an offset from anybody"),
+    "fenced writes": Divergence("rocketmq", "RocketMQ does not know what a sender has read"),
     "lease table": Divergence("rocketmq", "RocketMQ has no request that reads its lock table"),
     "wide pulls": Divergence("rocketmq", "RocketMQ returns at most 32 messages per pull"),
     "pop acks": Divergence(
