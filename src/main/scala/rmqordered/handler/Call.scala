@@ -37,7 +37,7 @@ final class Call(request: RemotingCommand, val connection: Connection) {
 
   /** Goes on with this request in its connection's next turn. */
   def inNextTurn(step: => Unit): Unit =
-    connection.inNextTurn { () =>
+    connection.goOn { () =>
       try step
       catch { case error: Throwable => fail(error) }
     }

@@ -24,11 +24,14 @@ trait Connection {
    */
   def whenWritable(task: () => Unit): Unit
 
-  /**
-   * Runs a task that goes on with something long: in this connection's next turn, when the others
-   * of its thread had theirs.
-   */
+  /** Runs a task in this connection's turn, behind what waits for that already. */
   def inNextTurn(task: () => Unit): Unit = whenWritable(task)
+
+  /**
+   * Goes on with a request that takes more than a turn, when the others of its thread had theirs.
+   * Before this connection's further requests: of many long ones only one is half done.
+   */
+  def goOn(task: () => Unit): Unit = whenWritable(task)
 
   /** A request of this connection was answered, or needs no answer: it costs nothing any more. */
   def finished(command: RemotingCommand): Unit = ()

@@ -133,6 +133,11 @@ final class ClientConnection(
 
   override def inNextTurn(task: () => Unit): Unit = onEventLoop(() => await(task))
 
+  override def goOn(task: () => Unit): Unit = onEventLoop { () =>
+    waiting.addFirst(task)
+    awaitTurn()
+  }
+
   private def onEventLoop(task: Runnable): Unit = {
     val executor = context.executor()
     if (executor.inEventLoop()) task.run()

@@ -180,6 +180,7 @@ final class TurnByTurn extends Connection {
   override def send(command: RemotingCommand): Unit = answers :+= command
   override def whenWritable(task: () => Unit): Unit = task()
   override def inNextTurn(task: () => Unit): Unit = turns.enqueue(task)
+  override def goOn(task: () => Unit): Unit = turns.prepend(task)
   override def close(): Unit = ()
 
   def request(b: TestBroker, code: Int, fields: Map[String, String]): Unit =

@@ -36,7 +36,7 @@ class LoopTurnsSuite extends munit.FunSuite {
 
     def isRead: Boolean = channel.config().isAutoRead
 
-    def goOnWith(event: String): Unit = connection.inNextTurn(() => events += event)
+    def goOnWith(event: String): Unit = connection.goOn(() => events += event)
 
     override def received(command: RemotingCommand, from: Connection): Unit = {
       connection = from
@@ -135,7 +135,7 @@ class LoopTurnsSuite extends munit.FunSuite {
     assertEquals(taken(), Seq("short0", "short gone"))
   }
 
-  test("what goes on with something long waits for the next turn, however short the one before") {
+  test("a request that goes on does so in the next turn, before those behind it") {
     val client = new Client("c")
     client.write(0)
     client.goOnWith("more")
@@ -143,5 +143,10 @@ class LoopTurnsSuite extends munit.FunSuite {
     client.write(1)
     pass()
     assertEquals(taken(), Seq("more", "c1"))
+    client.write(10, 10)
+    client.goOnWith("more")
+    assertEquals(taken(), Seq("c10"))
+    pass()
+    assertEquals(taken(), Seq("more", "c10"))
   }
 }
