@@ -103,7 +103,7 @@ final class BrokerCore(
   )
   private val recorder = new OwnThread("rmq-ordered-recorder")
   private val runs = new ReadingRuns(
-    directory.records("runs", recorder),
+    directory.records("runs", recorder, mayBeMissing = store.isNew),
     locks,
     clock,
     RunLimits(limits.maxRuns, limits.maxRunReads, limits.maxRunsPerLease, limits.runMemoryMs)

@@ -1,5 +1,6 @@
 package rmqordered.lease
 
+import scala.annotation.tailrec
 import scala.collection.mutable
 
 import org.slf4j.LoggerFactory
@@ -149,17 +150,22 @@ final class ReadingRuns(
   }
 
   /** Why a run may not write; nothing for one that has read nothing here. */
-  private def lost(run: String): Option[LostRun] =
-    guard.synchronized(table.get(run)).flatMap { known =>
-      if (known.lost.isDefined || known.reads.isEmpty) Some(LostRun(run, known.lost))
-      else
-        locks.verify(known.reads, Option(verified.get(run)).filter(_.of eq known.reads)) match {
-          case Left(grant) => Some(LostRun(run, Some(grant)))
-          case Right(fresh) =>
-            val _ = verified.put(run, fresh)
-            None
-        }
-    }
+  @tailrec
+  private def lost(run: String): Option[LostRun] = guard.synchronized(table.get(run)) match {
+    case None => None
+    case Some(known) if known.lost.isDefined || known.reads.isEmpty =>
+      Some(LostRun(run, known.lost))
+    case Some(known) =>
+      locks.verify(known.reads, Option(verified.get(run)).filter(_.of eq known.reads)) match {
+        case Left(grant) if guard.synchronized(table.hasRead(run, grant)) =>
+          Some(LostRun(run, Some(grant)))
+        // It has given the queue back between the two looks.
+        case Left(_) => lost(run)
+        case Right(fresh) =>
+          val _ = verified.put(run, fresh)
+          None
+      }
+  }
 
   /**
    * Calls `done` when nothing is being written any more by runs that read these queues before they
@@ -177,19 +183,23 @@ final class ReadingRuns(
 
   /** Periodic: marks the runs that lost a lease, and forgets those that ended long ago. */
   def sweep(): Unit = {
-    val reading = guard.synchronized(table.runs.filter(_._2.reads.nonEmpty))
+    val now = clock.monotonicMillis()
+    val seen = guard.synchronized(table)
     val ended = for {
-      (run, known) <- reading.toSeq
+      (run, known) <- seen.runs.toSeq
+      if known.reads.nonEmpty
       grant <- locks.verify(known.reads, None).left.toOption
     } yield run -> grant
+    val old = seen.outlived(now)
     val changes = guard.synchronized {
       val wall = clock.wallMillis()
       val lost = ended.collect {
         // Who still writes is found by its leases, so they stay until it has ended.
-        case (run, grant) if !writing.contains(run) => RunEvent.Lost(run, grant, wall)
+        case (run, grant) if !writing.contains(run) && table.hasRead(run, grant) =>
+          RunEvent.Lost(run, grant, wall)
       }
-      val old = table.outlived(clock.monotonicMillis()).filterNot(writing.contains)
-      val changes: Seq[RunEvent] = lost ++ old.map(RunEvent.Forgotten)
+      val forgotten = old.filter(run => !writing.contains(run) && table.isOutlived(run, now))
+      val changes: Seq[RunEvent] = lost ++ forgotten.map(RunEvent.Forgotten)
       changes.foreach(applyNow)
       changes
     }

@@ -72,6 +72,10 @@ private[lease] final case class RunTable(
 
   def get(run: String): Option[ReadingRun] = runs.get(run)
 
+  /** Whether a run reads under a lease that it has not given back. */
+  def hasRead(run: String, grant: GrantedQueue): Boolean =
+    get(run).exists(_.reads.get(grant.key).contains(grant.epoch))
+
   /** The runs that read a queue under an earlier grant than this one. */
   def readersBefore(grant: GrantedQueue): Set[String] =
     readers.getOrElse(grant.key, Set.empty).filter(runs(_).reads(grant.key) < grant.epoch)
@@ -153,9 +157,10 @@ private[lease] final case class RunTable(
   }
 
   /** Runs that ended so long ago that nothing of theirs is expected any more. */
-  def outlived(now: Long): Seq[String] = runs.iterator.collect {
-    case (run, known) if known.idleSince.exists(now - _ > limits.memoryMs) => run
-  }.toSeq
+  def outlived(now: Long): Seq[String] = runs.keysIterator.filter(isOutlived(_, now)).toSeq
+
+  def isOutlived(run: String, now: Long): Boolean =
+    runs.get(run).exists(_.idleSince.exists(now - _ > limits.memoryMs))
 
   /** Events that make the same table of an empty one; `wall` is the time of `now`. */
   def events(now: Long, wall: Long): Iterator[RunEvent] = runs.iterator.flatMap {

@@ -4,6 +4,8 @@ import java.io.IOException
 import java.nio.file.Path
 import java.util.concurrent.Executor
 
+import org.slf4j.LoggerFactory
+
 /**
  * The folder that holds everything this broker keeps, owned by one broker at a time. What it makes
  * there only its own account can open.
@@ -20,6 +22,8 @@ import java.util.concurrent.Executor
  * }}}
  */
 final class DataDirectory private (val path: Path, val files: FileLayer, lock: AutoCloseable) {
+  import DataDirectory._
+
   val commitLog: Path = path.resolve("commitlog")
   val consumeQueues: Path = path.resolve("consumequeue")
   val index: Path = path.resolve("index")
@@ -44,9 +48,15 @@ final class DataDirectory private (val path: Path, val files: FileLayer, lock: A
   }
 
   /** A log of records, written by `writer`. */
-  def records(name: String, writer: Executor): RecordFile = {
+  def records(name: String, writer: Executor, mayBeMissing: Boolean): RecordFile = {
     files.createFolder(config)
-    new RecordFile(config.resolve(s"$name.log"), writer, files)
+    val file = new RecordFile(config.resolve(s"$name.log"), writer, files)
+    if (file.isNew && !mayBeMissing)
+      logger.warn(
+        "a file is missing and was made anew: what it held is forgotten file={}",
+        file.name
+      )
+    file
   }
 
   /**
@@ -60,6 +70,7 @@ final class DataDirectory private (val path: Path, val files: FileLayer, lock: A
 }
 
 object DataDirectory {
+  private val logger = LoggerFactory.getLogger(classOf[DataDirectory])
 
   /** @throws StoreError when the folder cannot be made or another broker has it */
   def open(path: Path, files: FileLayer = DiskFiles): DataDirectory =

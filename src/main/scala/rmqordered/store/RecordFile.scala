@@ -50,6 +50,10 @@ final class RecordFile(
 
   override def name: String = path.toString
 
+  /** Whether there was no file. From now on there is one, so that its absence means its loss. */
+  val isNew: Boolean = open.isEmpty
+  if (isNew) rewrite()
+
   override def replaceWith(whole: () => Seq[Array[Byte]]): Unit = this.whole = whole
 
   override def append(record: Array[Byte])(done: Option[Throwable] => Unit): Unit = {
@@ -155,8 +159,8 @@ final class RecordFile(
 object RecordFile {
   private val logger = LoggerFactory.getLogger(classOf[RecordFile])
 
-  // Thousands of records, and quickly written.
-  private val LeastBytes = 256 * 1024
+  // Hundreds of records, and quickly written.
+  private val LeastBytes = 64 * 1024
   private val Magic = 0x524d5152
   private val HeadBytes = 12
   private val Overhead = HeadBytes + 4
@@ -207,8 +211,12 @@ object RecordFile {
   }
 
   /** A record behind `end` that was written when the byte there was on disk already. */
-  private def forcedBehind(bytes: ByteBuffer, end: Int): Option[Int] =
-    (end + 1 to bytes.capacity() - Overhead).find(at =>
-      lengthAt(bytes, at).isDefined && bytes.getInt(at + 8) > end
-    )
+  private def forcedBehind(bytes: ByteBuffer, end: Int): Option[Int] = {
+    val last = bytes.capacity() - Overhead
+    def isOne(at: Int): Boolean =
+      bytes.getInt(at) == Magic && lengthAt(bytes, at).isDefined && bytes.getInt(at + 8) > end
+    var at = end + 1
+    while (at <= last && !isOne(at)) at += 1
+    Option.when(at <= last)(at)
+  }
 }

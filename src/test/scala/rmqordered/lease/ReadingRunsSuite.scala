@@ -230,7 +230,7 @@ class ReadingRunsSuite extends munit.FunSuite {
   }
 
   test("runs write exactly as long as they should, whatever happens") {
-    assert((1 to 60).map(compare).sum > 1000, "hardly anything was refused")
+    assert((1 to 20).map(compare).sum > 300, "hardly anything was refused")
   }
 
   test("a grant is answered when what its queue's earlier readers write has landed") {
@@ -288,7 +288,7 @@ class ReadingRunsSuite extends munit.FunSuite {
       thread.start()
       thread
     }
-    (1 to 300).foreach { number =>
+    (1 to 60).foreach { number =>
       val before = stored.get
       Eventually(stored.get > before)
       rig.locks.unlock("g", s"client-${number - 1}", Seq(queues(0)))
