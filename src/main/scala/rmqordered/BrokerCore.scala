@@ -194,6 +194,7 @@ final class BrokerCore(
     PeriodicTask(config(Settings.checkpointIntervalMs).toLong, () => store.checkpoint()),
     PeriodicTask(DiskCheckMs, () => store.checkDisk()),
     PeriodicTask(RebuildMs, () => store.rebuildQueues()),
+    PeriodicTask(ScrubMs, () => store.scrub(config(Settings.scrubBytesPerSecond))),
     PeriodicTask(RetentionMs, () => retire()),
     PeriodicTask(TrafficSampleMs, () => traffic.sample())
   )
@@ -362,6 +363,8 @@ object BrokerCore {
 
   // Readers of a damaged queue are told to come back; they should not have to come often.
   private val RebuildMs = 100L
+
+  private val ScrubMs = 1000L
 
   // RocketMQ's StoreStatsService samples as often.
   private val TrafficSampleMs = 1000L

@@ -119,6 +119,13 @@ object Settings extends SecuritySettings {
       100 to 600000,
       "Time between checkpoints: after a crash so much of the log is read again."
     )
+  val scrubBytesPerSecond: Setting[Int] =
+    Setting.int(
+      "scrubBytesPerSecond",
+      MiB,
+      0 to 1024 * MiB,
+      "Bytes of the commit log compared with their checksums in the background; 0: none."
+    )
   // RocketMQ 5.x RebalanceLockManager: 60 s. Must stay above the clients' 30 s of trust.
   val lockMaxLiveTimeMs: Setting[Int] =
     Setting.int(
@@ -320,6 +327,7 @@ object Settings extends SecuritySettings {
     minFreeDiskBytes,
     messageIndexEnable,
     checkpointIntervalMs,
+    scrubBytesPerSecond,
     lockMaxLiveTimeMs,
     maxQueueLeases,
     maxSendStreams,

@@ -84,6 +84,8 @@ final class RuntimeHandler(
     val _ = table
       .put("consumerOffsetsLost", offsets.isLost.toString)
       .put("rebuiltQueueUnits", store.faults.rebuiltUnits.toString)
+      .put("damagedAppends", store.faults.damagedAppends.toString)
+      .put("scrubbedTo", store.scrubbedTo.toString)
   }
 
   /** RocketMQ has no such fields; whoever does not know them passes them over. */

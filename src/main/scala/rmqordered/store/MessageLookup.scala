@@ -53,12 +53,17 @@ object KeySearch {
 /**
  * Finds single messages: by their place in the commit log, by key. Both a place that a client names
  * and one from the key index are claims: a record is believed only when its queue points back at
- * it. Bytes inside a body may look like a record, even like one that says it stands there.
+ * it. Bytes inside a body may look like a record, even like one that says it stands there. A record
+ * of an append that does not match its seal is not found.
  *
  * Thread-safe; takes no lock, but for `stampAt`.
  */
-final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
-
+final class MessageLookup(
+    log: CommitLog,
+    queues: QueueTable,
+    index: KeyIndex,
+    seals: SealCheck
+) {
   /** The message at a place, if one that can be read starts exactly there. */
   def messageAt(commitLogOffset: Long): Option[LogSlices] =
     recordAt(commitLogOffset).map(_ => slices(Vector(commitLogOffset)))
@@ -93,6 +98,7 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
       queueOffset = record.position.queueOffset
       if queueOffset >= queue.minOffset && queueOffset < queue.maxOffset
       if queue.commitLogOffset(queueOffset) == commitLogOffset
+      if seals.isGood(segment, at, record.size)
     } yield record
 
   /** The stamp that a message of a queue carries, readable yet or not. Under the append lock. */
@@ -102,7 +108,9 @@ final class MessageLookup(log: CommitLog, queues: QueueTable, index: KeyIndex) {
       if queueOffset >= queue.minOffset && queueOffset < queue.nextOffset
       at = queue.commitLogOffset(queueOffset)
       segment <- log.segmentAt(at)
-      record <- LogRecords.at(segment, (at - segment.baseOffset).toInt, at)
+      position = (at - segment.baseOffset).toInt
+      record <- LogRecords.at(segment, position, at)
+      if seals.isGood(segment, position, record.size)
       run <- RunStamp.of(record)
     } yield run.last
 

@@ -1,5 +1,7 @@
 package rmqordered.store
 
+import java.nio.ByteBuffer
+
 import scala.annotation.tailrec
 
 import rmqordered.model.{MessageFilter, QueueKey}
@@ -12,7 +14,12 @@ import rmqordered.util.WorkTurn
  *
  * Thread-safe; takes no lock.
  */
-final class MessageReader(log: CommitLog, queues: QueueTable, faults: StoreFaults) {
+final class MessageReader(
+    log: CommitLog,
+    queues: QueueTable,
+    seals: SealCheck,
+    faults: StoreFaults
+) {
   import MessageReader._
 
   /** Reads messages of a queue until the turn is over. An unknown queue is an empty one. */
@@ -52,33 +59,42 @@ final class MessageReader(log: CommitLog, queues: QueueTable, faults: StoreFault
     val found = new LogSlices.Builder
     val scanEnd = Math.min(max, request.startOffset + limits.maxScan)
     var next = request.startOffset
+    val filter = request.filter
     var segment: MappedSegment = null
+    var checked: SealCheck#Checked = null
     var lastPlace = 0L
     queue.scan(request.startOffset, scanEnd) { (queueOffset, commitLogOffset, size, tagsCode) =>
-      // Garbage has any tag, so a filter would pass over it without a word.
-      if (commitLogOffset < lastPlace || size < StoredRecord.MinBytes)
-        throw wrongUnit(key, queueOffset, commitLogOffset, size)
-      lastPlace = commitLogOffset
       val isFull = found.messageCount > 0 &&
         (found.messageCount >= limits.maxMessages || found.byteCount + size > limits.maxBytes)
-      val mayLook = !isFull && !turn.isOver
-      val isWanted = mayLook && passes(request.filter, commitLogOffset, size, tagsCode, turn)
-      if (isWanted) segment = segmentFor(segment, commitLogOffset)
-      val goOn = mayLook && !(isWanted && segment == null)
-      if (goOn) {
-        if (isWanted) {
-          val at = (commitLogOffset - segment.baseOffset).toInt
-          if (!isAt(segment, at, key.queueId, queueOffset, size))
-            throw faults.damagedUnit(
-              key,
-              queueOffset,
-              s"at $commitLogOffset, where no such message is"
-            )
-          found.add(segment, at, size)
-        }
-        next = queueOffset + 1
+      // Garbage has any tag, so a filter would pass over it without a word.
+      val isUnit = commitLogOffset >= lastPlace && size >= StoredRecord.MinBytes
+      lastPlace = commitLogOffset
+      // What cannot be served ends the answer; it is an error for whoever begins with it.
+      def orElse(problem: => Exception): Boolean = {
+        if (queueOffset == request.startOffset) throw problem
+        false
       }
-      goOn
+      if (isFull || turn.isOver) false
+      else if (!isUnit) orElse(wrongUnit(key, queueOffset, commitLogOffset, size))
+      else if (!filter.matches(tagsCode)) {
+        turn.lookedAt()
+        next = queueOffset + 1
+        true
+      } else {
+        val current = segmentFor(segment, commitLogOffset)
+        if (current != null && (current ne segment)) checked = seals.of(current)
+        segment = current
+        val at = if (current == null) 0 else (commitLogOffset - current.baseOffset).toInt
+        if (current == null) false
+        else if (!isAt(current, at, key.queueId, queueOffset, size))
+          orElse(wrongUnit(key, queueOffset, commitLogOffset, size))
+        else if (!checked.isGood(at, size)) orElse(new LostMessage(key, queueOffset))
+        else {
+          if (isWanted(filter, current, at, size, turn)) found.add(current, at, size)
+          next = queueOffset + 1
+          true
+        }
+      }
     }
     val status = if (found.messageCount > 0) ReadStatus.Found else ReadStatus.NoMatchedMessage
     Option.when(next > request.startOffset || turn.isOver)(ReadResult(
@@ -88,6 +104,35 @@ final class MessageReader(log: CommitLog, queues: QueueTable, faults: StoreFault
       max,
       found.result()
     ))
+  }
+
+  /** Whether a message whose tags match passes the rest of the filter. */
+  private def isWanted(
+      filter: MessageFilter,
+      segment: MappedSegment,
+      at: Int,
+      size: Int,
+      turn: WorkTurn
+  ): Boolean =
+    if (filter.isEverything) true
+    else if (!filter.readsProperties) {
+      turn.lookedAt()
+      true
+    } else {
+      segment.noteRead(size)
+      matchesProperties(filter, segment.bytes.slice(at, size), turn)
+    }
+
+  private def matchesProperties(
+      filter: MessageFilter,
+      record: ByteBuffer,
+      turn: WorkTurn
+  ): Boolean = {
+    val properties = RecordReader.properties(record)
+    val selected = MessageProperties.select(properties, filter.propertyNames)
+    val isMatch = filter.matchesProperties(selected)
+    turn.lookedInto(properties.length)
+    isMatch
   }
 
   private def wrongUnit(key: QueueKey, queueOffset: Long, place: Long, size: Int): Exception =
@@ -112,6 +157,7 @@ final class MessageReader(log: CommitLog, queues: QueueTable, faults: StoreFault
             val at = (commitLogOffset - segment.baseOffset).toInt
             if (!isAt(segment, at, key.queueId, queueOffset, size))
               throw wrongUnit(key, queueOffset, commitLogOffset, size)
+            if (!seals.isGood(segment, at, size)) throw new LostMessage(key, queueOffset)
             LogRecords.at(segment, at, commitLogOffset)
           }
           false
@@ -144,12 +190,7 @@ final class MessageReader(log: CommitLog, queues: QueueTable, faults: StoreFault
         case None =>
           turn.lookedAt()
           false
-        case Some(record) =>
-          val properties = RecordReader.properties(record)
-          val selected = MessageProperties.select(properties, filter.propertyNames)
-          val isMatch = filter.matchesProperties(selected)
-          turn.lookedInto(properties.length)
-          isMatch
+        case Some(record) => matchesProperties(filter, record, turn)
       }
 
   /** Looks for a message from `start` to before `end` that the filter lets through. */

@@ -53,9 +53,11 @@ final class MessageStore(
   import parts.{index, log, queues}
 
   private val faultsFound = new StoreFaults
-  private val reader = new MessageReader(log, queues, faultsFound)
+  private val seals = new SealCheck(log, faultsFound)
+  private val logScrub = new LogScrub(log, seals)
+  private val reader = new MessageReader(log, queues, seals, faultsFound)
   private val rebuild = new QueueRebuild(log, queues, topics, faultsFound)
-  private val lookup = new MessageLookup(log, queues, index)
+  private val lookup = new MessageLookup(log, queues, index, seals)
   private val groupCommit =
     new GroupCommit(
       log,
@@ -297,7 +299,10 @@ final class MessageStore(
     if (closed) 0
     else {
       val files = upkeep.retire(keepFrom)
-      if (files > 0) forgetLostStreams()
+      if (files > 0) {
+        forgetLostStreams()
+        seals.forget(log.minOffset)
+      }
       files
     }
 
@@ -306,6 +311,12 @@ final class MessageStore(
 
   /** Periodic: rebuilds the queues that readers found damaged. */
   def rebuildQueues(): Unit = if (!closed) rebuild.run()
+
+  /** Periodic: compares so many further bytes of the log with their seals. */
+  def scrub(maxBytes: Int): Unit = if (!closed) logScrub.run(maxBytes)
+
+  /** Up to where the scrub has come in its round. */
+  def scrubbedTo: Long = logScrub.position
 
   /** Makes everything appended so far durable, whatever the mode; false if that is impossible. */
   def persist(): Boolean = groupCommit.flushNow().isEmpty

@@ -1,6 +1,7 @@
 package rmqordered.store
 
 import java.io.IOException
+import java.nio.file.Path
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -35,9 +36,25 @@ final class StoreFaults {
 
   private val queues = ConcurrentHashMap.newKeySet[QueueKey]()
   private val units = new AtomicLong()
+  private val appends = new AtomicLong()
 
   /** Units of consume queues that were wrong and were written again. */
   def rebuiltUnits: Long = units.get
+
+  /** Appends that are not as they were written. */
+  def damagedAppends: Long = appends.get
+
+  /** Bytes of the log do not match their seal any more. */
+  def damagedAppend(file: Path, from: Int, until: Int, reason: String): Unit = {
+    appends.incrementAndGet()
+    logger.error(
+      "the commit log is damaged; its messages there are not served file={} bytes={}-{} problem={}",
+      file,
+      from,
+      until,
+      reason
+    )
+  }
 
   /** A unit points where no such message is; gives the error for whoever has asked. */
   def damagedUnit(key: QueueKey, queueOffset: Long, where: String): DamagedQueue = {

@@ -2,6 +2,7 @@ package rmqordered.handler
 
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RemotingCommand, RequestCode, ResponseCode, StoredRecord}
+import rmqordered.store.AppendSeal
 
 class QueryHandlerSuite extends BrokerSuite {
   private val uniqueKey = "7F0000010000000000000000000000AA"
@@ -60,7 +61,7 @@ class QueryHandlerSuite extends BrokerSuite {
     val at = offsetOf(client.send("t", 0, "m0"))
     val stored = view(client, at).body.toArray
     // The next record starts behind this one and its seal; its body starts a fixed way further.
-    val next = at + stored.length + 24
+    val next = at + stored.length + AppendSeal.Bytes
     val bodyAt = next + StoredRecord.BornHostAt + 8 + 8 + 8 + 4 + 8 + 4
     java.nio.ByteBuffer.wrap(stored).putLong(StoredRecord.CommitLogOffsetAt, bodyAt)
     client.request(RequestCode.SendMessageV2, sendFields("t", 0), stored)

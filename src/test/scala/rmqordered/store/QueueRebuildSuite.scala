@@ -103,7 +103,7 @@ class QueueRebuildSuite extends munit.FunSuite {
     spoil(fixture, 20 until 50, random(3L))
     fixture.use { opened =>
       val filter = TagFilter.parse("nothing")
-      val _ = intercept[DamagedQueue](read(opened, 0L, filter))
+      val _ = intercept[DamagedQueue](read(opened, read(opened, 0L, filter).nextOffset, filter))
       opened.store.rebuildQueues()
       assertEquals(read(opened, 0L, filter).nextOffset, 60L)
     }
