@@ -16,8 +16,8 @@ import rmqordered.lease.{
   ReadingRuns,
   RunLimits
 }
-import rmqordered.model.{MessageQueue, Names, Perm, QueueKey, TopicConfig}
-import rmqordered.net.{ConnectionListener, DirectMemory}
+import rmqordered.model.{MessageQueue, QueueKey, TopicConfig}
+import rmqordered.net.ConnectionListener
 import rmqordered.offset.{ConsumerOffsets, OffsetLoss}
 import rmqordered.pop.{LogJournal, PopFollower, PopTable}
 import rmqordered.protocol.RemotingCommand
@@ -38,6 +38,8 @@ final case class PeriodicTask(everyMs: Long, run: () => Unit)
  *   many as it is given
  * @param leaseWorker
  *   the same for locks and unlocks alone, beside the worker
+ * @param directMemory
+ *   how many bytes of buffers there are outside of the heap
  */
 final class BrokerCore(
     config: BrokerConfig,
@@ -46,12 +48,14 @@ final class BrokerCore(
     identity: BrokerIdentity,
     worker: Executor,
     leaseWorker: Executor,
-    limits: LimitSettings = LimitSettings()
+    limits: LimitSettings = LimitSettings.default,
+    directMemory: () => Long = () => 0L
 ) extends ConnectionListener {
   import BrokerCore._
 
   private val turns = new WorkTurns(clock)
   private val fairWorker = new FairWorker(worker, MaxWorkerWaiting, MaxWorkerWaitingEach)
+  private val remembered = new Remembered(limits)
   private val traffic = new Traffic(clock, ZoneId.systemDefault())
   private val parked = new ParkedPulls(clock, config(Settings.maxParkedPulls))
   // Arrivals reach the pull handler, which is made after the store it reads.
@@ -62,7 +66,7 @@ final class BrokerCore(
   private val store = new MessageStore(
     directory,
     config,
-    new TopicTable(directory.table("topics"), systemTopics(config)),
+    new TopicTable(directory.table("topics"), SystemTopics.of(config), remembered.topics),
     clock,
     (key, count) => {
       traffic.onStored(key.topic, count)
@@ -72,13 +76,15 @@ final class BrokerCore(
   )
   popFollower.clampTo(store)
   pops.connect(new LogJournal(store, identity.storeHost))
-  private val kv = new KvTable(directory.table("kvConfig"))
+  private val kv = new KvTable(directory.table("kvConfig"), remembered.pairs)
   private val groups = new SubscriptionGroups(
     directory.table("subscriptionGroup"),
-    config(Settings.autoCreateSubscriptionGroup)
+    config(Settings.autoCreateSubscriptionGroup),
+    remembered.groups
   )
   private val offsets = new ConsumerOffsets(
     directory.table("consumerOffset"),
+    remembered.offsets,
     isFirstStart = store.logEnd == 0L,
     everything = OffsetLoss(
       Option(groups.all.map(_.name).toSet).filter(_.nonEmpty),
@@ -87,9 +93,12 @@ final class BrokerCore(
   )
   // Writes them too, if there was no file: from now on a missing one is a loss.
   offsets.clampTo(store.maxOffset)
-  private val consumers =
-    new ConsumerGroups[Connection](clock, config(Settings.channelExpiredTimeout).toLong)
-  private val producers = new ProducerGroups[Connection]
+  private val consumers = new ConsumerGroups[Connection](
+    clock,
+    config(Settings.channelExpiredTimeout).toLong,
+    remembered.members
+  )
+  private val producers = new ProducerGroups[Connection](remembered.producers)
   private val locks = new QueueLockManager(
     new LeaseFile(directory.table("queueLeases")),
     clock,
@@ -108,6 +117,7 @@ final class BrokerCore(
     clock,
     RunLimits(limits.maxRuns, limits.maxRunReads, limits.maxRunsPerLease, limits.runMemoryMs)
   )
+  private val leaseMemory = new LeaseMemory(locks, clock, remembered.limits.leaseBytes)
   private val levels = new LevelDelivery(
     store,
     config(Settings.messageDelayLevel),
@@ -136,6 +146,7 @@ final class BrokerCore(
     config(Settings.enableRetryTopicV2)
   )
   private val calls = new ClientCalls(clock, ClientCallTimeoutMs)
+  private val news = new GroupNews(consumers, calls, clock)
   private val handlers = makeHandlers()
   private val guard = config(Settings.aclFile) match {
     case "" => AccessGuard.open
@@ -183,6 +194,7 @@ final class BrokerCore(
     PeriodicTask(LeaseSettings.RenewalSaveMs, () => locks.flush()),
     PeriodicTask(GroupFlushMs, () => groups.flush()),
     PeriodicTask(RunSweepMs, () => runs.sweep()),
+    PeriodicTask(GroupNews.PauseMs, () => news.sendDue()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
     PeriodicTask(ParkedSweepMs, () => parkedPops.expire()),
     PeriodicTask(ReviveMs, () => revival.run()),
@@ -253,13 +265,14 @@ final class BrokerCore(
     val pull = new PullHandler(pullTables, parked, filters, fence, writes, wide, clock, turns)
     Handlers(
       route = new RouteHandler(store.topics, kv, identity),
-      kv = new KvHandler(kv),
+      kv = new KvHandler(kv, remembered.limits.kvValueChars),
       topic = new TopicHandler(
         store,
         offsets,
         traffic,
         identity,
         config(Settings.maxQueuesPerTopic),
+        remembered.limits.topicAttributes,
         topic => {
           pops.removeTopic(topic)
           runs.removeTopic(topic)
@@ -270,7 +283,15 @@ final class BrokerCore(
       send = new SendHandler(store, creation, groups, locks, delays, writes, sendSettings),
       pull = pull,
       offset = new OffsetHandler(store, offsets, groups, fence),
-      client = new ClientHandler(groups, consumers, producers, creation, filters, calls),
+      client = new ClientHandler(
+        groups,
+        consumers,
+        producers,
+        creation,
+        filters,
+        news,
+        remembered.limits
+      ),
       retry = new RetryHandler(store, creation, groups, delays, sendSettings),
       reset = new ResetHandler(
         ResetTables(store, offsets, groups, consumers, locks),
@@ -280,7 +301,7 @@ final class BrokerCore(
         pull.onReset
       ),
       relay = new RelayHandler(consumers, store, identity, calls),
-      lock = new LockHandler(locks, writes, clock),
+      lock = new LockHandler(locks, leaseMemory, writes, clock),
       group = new GroupHandler(
         GroupTables(groups, consumers, producers, offsets, store, traffic),
         identity,
@@ -295,7 +316,7 @@ final class BrokerCore(
         traffic,
         clock,
         directory.path.toFile,
-        () => DirectMemory.used
+        remembered.use(leaseMemory, directMemory)
       ),
       stream = new StreamHandler(store),
       query = new QueryHandler(store, config(Settings.maxPullBytes), turns),
@@ -371,31 +392,4 @@ object BrokerCore {
 
   // RocketMQ 5.x cleanResourceInterval: 10 s.
   private val RetentionMs = 10000L
-
-  // RocketMQ's TopicConfig gives a topic without settings of its own 16 queues.
-  private val ClusterTopicQueues = 16
-
-  /**
-   * Topics RocketMQ's brokers own too: the template for new ones, and one per cluster and broker.
-   */
-  private def systemTopics(config: BrokerConfig): Seq[TopicConfig] = {
-    val all = Perm.ReadWrite | Perm.Inherit
-    val queues = config(Settings.defaultTopicQueueNums)
-    val template = Option.when(config(Settings.autoCreateTopicEnable))(
-      TopicConfig(Names.AutoCreateTopic, queues, queues, all)
-    )
-    template.toSeq ++ Seq(
-      TopicConfig(config(Settings.brokerClusterName), ClusterTopicQueues, ClusterTopicQueues, all),
-      TopicConfig(config(Settings.brokerName), 1, 1, all)
-    ) ++ waitingRooms(config) :+ TopicConfig(Names.TraceTopic, 1, 1)
-  }
-
-  private def waitingRooms(config: BrokerConfig): Seq[TopicConfig] = {
-    val levels = config(Settings.messageDelayLevel).length
-    Seq(
-      TopicConfig(Names.ScheduleTopic, levels, levels),
-      TopicConfig(Names.TimerTopic, 1, 1),
-      TopicConfig(Names.PopLogTopic, 1, 1)
-    )
-  }
 }

@@ -19,7 +19,7 @@ import scala.jdk.CollectionConverters._
 import rmqordered.config.{BrokerConfig, ConfigError, OpenRights, Settings}
 import rmqordered.handler.BrokerIdentity
 import rmqordered.model.HostAddress
-import rmqordered.net.BrokerServer
+import rmqordered.net.{BrokerServer, DirectMemory}
 import rmqordered.store.DataDirectory
 import rmqordered.util.{Survive, SystemClock}
 
@@ -39,7 +39,15 @@ final class EmbeddedBroker private (config: BrokerConfig) {
   private val worker = newWorker("rmq-ordered-worker")
   private val leaseWorker = newWorker("rmq-ordered-leases")
   private val core = closingOnFailure { server.close(); directory.close() } {
-    new BrokerCore(config, SystemClock, directory, identity, worker, leaseWorker)
+    new BrokerCore(
+      config,
+      SystemClock,
+      directory,
+      identity,
+      worker,
+      leaseWorker,
+      directMemory = () => DirectMemory.used
+    )
   }
   private val timer = startTimer(core.periodicTasks)
   server.rehearse(core)

@@ -1,8 +1,13 @@
 package rmqordered
 
 import java.io.{BufferedReader, InputStreamReader}
+import java.nio.file.attribute.PosixFilePermissions
 import java.nio.file.{Files, Path}
 import java.util.concurrent.TimeUnit
+
+import scala.jdk.CollectionConverters._
+
+import rmqordered.Proves._
 
 import rmqordered.handler.TestClient
 import rmqordered.protocol.RequestCode
@@ -133,5 +138,68 @@ class MainSuite extends munit.FunSuite {
     assertEquals(sameData.stderr.trim, s"The data directory $folder is in use by another broker.")
     first.terminate()
     assertEquals(first.exitCode, 0)
+  }
+
+  private def rights(path: Path): String =
+    PosixFilePermissions.toString(Files.getPosixFilePermissions(path))
+
+  test("what the broker keeps only its own account can open".proves("files-closed")) {
+    val root = StoreFixture.temporaryFolder().resolve("data")
+    val old = Files.createDirectories(StoreFixture.temporaryFolder().resolve("config"))
+    Files.setPosixFilePermissions(old, PosixFilePermissions.fromString("rwxr-xr-x"))
+    Seq(root, old.getParent).foreach { folder =>
+      val broker = new Broker("--listen", "127.0.0.1:0", "--data", folder.toString)
+      val client = new SocketClient(broker.address)
+      client.call(RequestCode.SendMessageV2, TestClient.sendFields("t", 0), "m".getBytes)
+      client.close()
+      broker.terminate()
+      assertEquals(broker.exitCode, 0)
+    }
+    val paths = Files.walk(root).iterator().asScala.toVector
+    assert(paths.length > 10, s"$paths")
+    val open = paths.filter { path =>
+      rights(path) != (if (Files.isDirectory(path)) "rwx------" else "rw-------")
+    }
+    assertEquals(open, Vector.empty[Path])
+    assertEquals(rights(old), "rwx------")
+  }
+
+  test("files with secrets that others may read are named".proves("files-closed")) {
+    val acl = StoreFixture.temporaryFile()
+    Files.writeString(acl, "user.app.secret=12345678\n")
+    Files.setPosixFilePermissions(acl, PosixFilePermissions.fromString("rw-r--r--"))
+    val config = StoreFixture.temporaryFile()
+    Files.writeString(config, s"aclFile=$acl\n")
+    val arguments = Seq("--listen", "127.0.0.1:0", "--config", config.toString)
+    def stderr(): String = {
+      val broker = new Broker(arguments ++ Seq("--data", data()): _*)
+      assert(broker.address.nonEmpty)
+      broker.terminate()
+      assertEquals(broker.exitCode, 0)
+      broker.stderr
+    }
+    assert(stderr().contains(s"Setting aclFile names $acl, which holds secrets"))
+    Files.setPosixFilePermissions(acl, PosixFilePermissions.fromString("rw-------"))
+    assert(!stderr().contains("holds secrets"))
+  }
+
+  test("nothing that a client says steers the terminal that shows the log".proves("log-is-text")) {
+    val acl = StoreFixture.temporaryFile()
+    Files.writeString(acl, "user.app.secret=12345678\n")
+    val config = StoreFixture.temporaryFile()
+    Files.writeString(config, s"aclFile=$acl\n")
+    val broker =
+      new Broker("--listen", "127.0.0.1:0", "--config", config.toString, "--data", data())
+    val client = new SocketClient(broker.address)
+    val evil = "\u001b]0;owned\u0007\n2026-01-01 INFO forged \u009b31m"
+    val fields = Map("AccessKey" -> evil, "topic" -> evil, "Signature" -> evil)
+    assertEquals(client.call(RequestCode.GetRouteInfoByTopic, fields).code, 16)
+    client.close()
+    broker.terminate()
+    assertEquals(broker.exitCode, 0)
+    assert(broker.stderr.contains("owned"), broker.stderr)
+    val steering = broker.stderr.filter(char => Character.isISOControl(char) && char != '\n')
+    assertEquals(steering, "")
+    assert(!broker.stderr.linesIterator.exists(_.startsWith("2026-01-01 INFO forged")))
   }
 }

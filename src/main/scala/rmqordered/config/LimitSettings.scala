@@ -1,8 +1,29 @@
 package rmqordered.config
 
 /**
- * How much clients can make the broker remember.
+ * What clients can make the broker remember, at most. All tables together stay well below half of
+ * the 512 MiB of heap that the command line gives the broker.
  *
+ * @param topicAttributes
+ *   characters of a topic's attributes
+ * @param subscriptionChars
+ *   characters of the expressions and tags that a member has for one group
+ * @param kvValueChars
+ *   characters of a value of the name server's key-value pairs
+ * @param consumerBytes
+ *   members of consumer groups and their subscriptions
+ * @param producerBytes
+ *   members of producer groups
+ * @param groupBytes
+ *   consumer groups that were ever used
+ * @param topicBytes
+ *   topics, and the names of deleted ones
+ * @param kvBytes
+ *   key-value pairs
+ * @param offsetBytes
+ *   committed offsets and pending resets
+ * @param leaseBytes
+ *   queue leases, about; how many there may be is the setting maxQueueLeases
  * @param maxRuns
  *   runs of queries that read here under leases, those that ended included; about 300 bytes each
  * @param maxRunReads
@@ -13,8 +34,24 @@ package rmqordered.config
  *   how long a run that ended is remembered, and its writes refused
  */
 final case class LimitSettings(
+    topicAttributes: Int = 4096,
+    subscriptionChars: Int = 131072,
+    kvValueChars: Int = 262144,
+    consumerBytes: Long = 24L * LimitSettings.MiB,
+    producerBytes: Long = 8L * LimitSettings.MiB,
+    groupBytes: Long = 8L * LimitSettings.MiB,
+    topicBytes: Long = 16L * LimitSettings.MiB,
+    kvBytes: Long = 8L * LimitSettings.MiB,
+    offsetBytes: Long = 32L * LimitSettings.MiB,
+    leaseBytes: Long = 96L * LimitSettings.MiB,
     maxRuns: Int = 50000,
     maxRunReads: Int = 200000,
     maxRunsPerLease: Int = 8,
     runMemoryMs: Long = 7L * 24 * 60 * 60 * 1000
 )
+
+object LimitSettings {
+  private[config] val MiB = 1024L * 1024L
+
+  val default: LimitSettings = LimitSettings()
+}

@@ -9,8 +9,9 @@ import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
+import rmqordered.config.LimitSettings
 import rmqordered.model.SubscriptionGroupConfig
-import rmqordered.util.{Json, SmallFile}
+import rmqordered.util.{Cost, Json, RememberedTable, SmallFile}
 
 /**
  * The configuration of the consumer groups.
@@ -23,7 +24,11 @@ import rmqordered.util.{Json, SmallFile}
  * Thread-safe: reads see an immutable snapshot; writes of the file are made one at a time and never
  * keep a creation waiting.
  */
-final class SubscriptionGroups(file: SmallFile, autoCreate: Boolean) {
+final class SubscriptionGroups(
+    file: SmallFile,
+    autoCreate: Boolean,
+    memory: RememberedTable = new RememberedTable("groups", LimitSettings.default.groupBytes)
+) {
   import SubscriptionGroups._
 
   private val groups = new AtomicReference[Map[String, SubscriptionGroupConfig]](
@@ -32,33 +37,58 @@ final class SubscriptionGroups(file: SmallFile, autoCreate: Boolean) {
   // Set after a creation and cleared before a write takes its snapshot: none is left out.
   @volatile private var isUnwritten = false
 
+  groups.get().keysIterator.foreach(name => memory.keep(costOf(name).bytes))
+
   def get(group: String): Option[SubscriptionGroupConfig] = groups.get().get(group)
 
   def all: Seq[SubscriptionGroupConfig] = groups.get().values.toSeq.sortBy(_.name)
 
-  /** The group's configuration, created with defaults if that is allowed; memory only. */
+  /**
+   * The group's configuration, created with defaults if that is allowed; memory only.
+   *
+   * @throws rmqordered.util.TableFull
+   *   when no more can be remembered
+   */
   def getOrCreate(group: String): Option[SubscriptionGroupConfig] =
     get(group).orElse(Option.when(autoCreate)(create(group)))
 
   private def create(group: String): SubscriptionGroupConfig = {
     val made = SubscriptionGroupConfig(group)
+    val cost = costOf(group)
+    memory.take(cost)
     val config =
       groups.updateAndGet(all => if (all.contains(group)) all else all.updated(group, made))(group)
     isUnwritten = true
     if (config eq made) logger.info("consumer group created group={}", group)
+    else memory.give(cost)
     config
   }
 
-  /** Sets groups, all in one write. */
+  /**
+   * Sets groups, all in one write.
+   *
+   * @throws rmqordered.util.TableFull
+   *   when no more can be remembered
+   */
   def put(configs: SubscriptionGroupConfig*): Unit = synchronized {
     val set = configs.map(config => config.name -> config)
-    change(_ ++ set)
+    // One that a client creates meanwhile is counted twice until the next start: too much, not too little.
+    val cost = set.toMap.keys.filterNot(groups.get().contains).map(costOf)
+      .foldLeft(Cost.none)((all, one) => Cost(all.bytes + one.bytes, Nil))
+    memory.take(cost)
+    try change(_ ++ set)
+    catch {
+      case error: Throwable =>
+        memory.give(cost)
+        throw error
+    }
     configs.foreach(config => logger.info("consumer group set group={}", config.name))
   }
 
   def delete(group: String): Unit = synchronized {
     if (groups.get().contains(group)) {
       change(_ - group)
+      memory.give(costOf(group))
       logger.info("consumer group deleted group={}", group)
     }
   }
@@ -86,6 +116,9 @@ final class SubscriptionGroups(file: SmallFile, autoCreate: Boolean) {
     }
     val _ = groups.updateAndGet(all => changed(all))
   }
+
+  private def costOf(name: String): Cost =
+    Cost(2 * RememberedTable.EntryBytes + 2 * RememberedTable.text(name), Nil)
 
   private def save(wanted: Map[String, SubscriptionGroupConfig]): Unit = {
     val root = Json.obj()

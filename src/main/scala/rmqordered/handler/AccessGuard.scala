@@ -23,7 +23,7 @@ object AccessGuard {
     val verdict = for {
       user <- control.authenticate(call.command, call.connection.remote)
       _ <- control.authorize(user, AccessNeeds.of(call, topicAt))
-    } yield call.limitSight(topic => user.may(AccessNeeds.see(topic)))
+    } yield call.identify(user.name, topic => user.may(AccessNeeds.see(topic)))
     verdict.left.foreach { denial =>
       logger.info(
         "request denied code={} client={} reason={}",

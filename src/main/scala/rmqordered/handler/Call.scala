@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import rmqordered.protocol.{Body, ExtFields, RemotingCommand}
-import rmqordered.util.{Json, WorkTurns}
+import rmqordered.util.{Json, Owner, WorkTurns}
 
 /**
  * One request being served: its fields, typed, and the way to answer it, once, from any thread, now
@@ -16,14 +16,21 @@ final class Call(request: RemotingCommand, val connection: Connection) {
   @volatile private var kept = request
   private val answered = new AtomicBoolean(false)
   @volatile private var sees: String => Boolean = _ => true
+  @volatile private var owner: Option[Owner] = None
 
   def command: RemotingCommand = kept
 
   /** Whether the one who asks may know that there is such a topic. */
   def maySee(topic: String): Boolean = sees(topic)
 
-  /** From now on only such topics are there for the one who asks. */
-  def limitSight(maySee: String => Boolean): Unit = sees = maySee
+  /** On whose account is kept what this call makes the broker remember; nobody's without an ACL. */
+  def user: Seq[Owner] = owner.toSeq
+
+  /** A user asks, for whom only such topics are there. */
+  def identify(name: String, maySee: String => Boolean): Unit = {
+    owner = Some(Owner.user(name))
+    sees = maySee
+  }
 
   /** It is going to wait: whatever is not needed when it goes on costs memory and is dropped. */
   def keepOnly(fields: String*): Unit = {

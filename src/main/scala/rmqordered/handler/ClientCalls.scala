@@ -37,6 +37,10 @@ final class ClientCalls(clock: Clock, timeoutMs: Long) {
     connection.send(request(opaques.getAndIncrement(), code, fields, body))
   }
 
+  /** The same, and says when the client has taken it, or never will. */
+  def tellThen(connection: Connection, code: Int, fields: ExtFields)(taken: () => Unit): Unit =
+    connection.sendThen(request(opaques.getAndIncrement(), code, fields, Body.empty), taken)
+
   def ask(connection: Connection, code: Int, fields: ExtFields, body: Body)(
       done: Either[NoAnswer, RemotingCommand] => Unit
   ): Unit = {

@@ -7,9 +7,9 @@ import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
+import rmqordered.config.LimitSettings
 import rmqordered.group.{
   ConsumerGroups,
-  MembershipChange,
   ProducerGroups,
   Registration,
   SubscriptionGroups
@@ -21,8 +21,8 @@ import rmqordered.model.{
   Subscription,
   SubscriptionGroupConfig
 }
-import rmqordered.protocol.{ExtFields, RequestCode, ResponseCode}
-import rmqordered.util.Json
+import rmqordered.protocol.ResponseCode
+import rmqordered.util.{Json, TableFull}
 
 /** Clients coming and going: heartbeats, memberships, and the news about them. */
 final class ClientHandler(
@@ -31,7 +31,8 @@ final class ClientHandler(
     producers: ProducerGroups[Connection],
     creation: TopicCreation,
     filters: Filters,
-    calls: ClientCalls
+    news: GroupNews,
+    limits: LimitSettings
 ) {
   import ClientHandler._
 
@@ -44,19 +45,25 @@ final class ClientHandler(
     val body = call.jsonBody
     val clientId = body.path("clientID").asText()
     if (clientId.isBlank) throw Failures.invalid("The heartbeat's clientID is blank.")
+    Failures.ensureNone(Names.textProblem("clientID", clientId))
     val identity = ClientIdentity(clientId, call.command.language, call.command.version)
     val fingerprint = body.path("heartbeatFingerprint").asInt()
     val keepsSubscriptions = fingerprint != 0 && body.path("withoutSub").asBoolean(false)
+    val producerGroups =
+      body.path("producerDataSet").elements().asScala.map(_.path("groupName").asText()).toSeq
+    Failures.ensureNone(producerGroups.flatMap(Names.textProblem("producer group", _)))
+    body.path("consumerDataSet").elements().asScala.foreach { data =>
+      ensureSameMember(call.connection, clientId, data)
+      ensureShort(data)
+    }
     val consuming = consumerGroups(body)
     createRetryTopics(consuming.map(_._2))
     val wantsMore = consuming.map { case (data, config) =>
       val known = if (keepsSubscriptions) None else Some(subscriptionsOf(data))
       val registration = Registration(config.name, modeOf(data), known, fingerprint)
-      registerConsumer(call.connection, identity, config, registration)
+      registerConsumer(call, identity, config, registration)
     }
-    body.path("producerDataSet").elements().asScala.foreach { data =>
-      producers.register(call.connection, identity, data.path("groupName").asText())
-    }
+    producerGroups.foreach(producers.register(call.connection, identity, _, call.user))
     val isSubChange = fingerprint == 0 || wantsMore.contains(true)
     call.answer(
       Response.fields(
@@ -82,20 +89,47 @@ final class ClientHandler(
   private def createRetryTopics(configs: Seq[SubscriptionGroupConfig]): Unit =
     try creation.retryTopics(configs)
     catch {
-      case error: IOException =>
+      case error @ (_: IOException | _: TableFull) =>
         logger.warn("retry topics of {} groups could not be written: {}", configs.size, error)
     }
 
+  /** Each new member makes all others look at the group again, so a connection is one of them. */
+  private def ensureSameMember(connection: Connection, clientId: String, data: JsonNode): Unit = {
+    val group = data.path("groupName").asText()
+    consumers.memberOn(connection, group).filter(_ != clientId).foreach { known =>
+      throw Failures.invalid(
+        s"This connection is the member '$known' of group $group; '$clientId' needs another one."
+      )
+    }
+  }
+
+  /** What is remembered of a consumer is as short as names are, but for what it subscribes to. */
+  private def ensureShort(data: JsonNode): Unit = {
+    val subscriptions = subscriptionsOf(data)
+    val modes = Seq("consumeType", "messageModel", "consumeFromWhere")
+    Failures.ensureNone(
+      modes.flatMap(field => Names.textProblem(field, data.path(field).asText())) ++
+        subscriptions.flatMap(one => Names.textProblem("topic", one.topic)) ++
+        subscriptions.flatMap(one => Names.textProblem("expressionType", one.expressionType))
+    )
+    val chars =
+      subscriptions.iterator.map(one => one.expression.length + one.tags.map(_.length).sum)
+    if (chars.sum > limits.subscriptionChars)
+      throw Failures.invalid(
+        s"The subscriptions of a group may have ${limits.subscriptionChars} characters in all."
+      )
+  }
+
   /** True when the group's subscriptions are to be sent again. */
   private def registerConsumer(
-      connection: Connection,
+      call: Call,
       identity: ClientIdentity,
       config: SubscriptionGroupConfig,
       registration: Registration
   ): Boolean = {
     val isKnown = consumers.hasFingerprint(config.name, registration.fingerprint)
-    val change = consumers.register(connection, identity, registration)
-    if (config.notifyConsumerIdsChangedEnable) change.foreach(tellMembers)
+    val change = consumers.register(call.connection, identity, registration, call.user)
+    if (config.notifyConsumerIdsChangedEnable) change.foreach(_ => news.changed(config.name))
     !isKnown
   }
 
@@ -113,7 +147,9 @@ final class ClientHandler(
     call.optional("producerGroup").foreach(producers.unregister(call.connection, _))
     call.optional("consumerGroup").foreach { group =>
       val isNotified = groups.get(group).forall(_.notifyConsumerIdsChangedEnable)
-      consumers.unregister(call.connection, group).filter(_ => isNotified).foreach(tellMembers)
+      consumers.unregister(call.connection, group).filter(_ => isNotified).foreach(_ =>
+        news.changed(group)
+      )
     }
     call.answer(Response.ok)
   }
@@ -139,22 +175,12 @@ final class ClientHandler(
   /** A connection is gone. */
   def disconnected(connection: Connection): Unit = {
     producers.disconnect(connection)
-    consumers.disconnect(connection).foreach(tellMembers)
+    news.disconnect(connection)
+    consumers.disconnect(connection).foreach(change => news.changed(change.group))
   }
 
   /** Connections without a heartbeat for too long are closed, which makes their clients leave. */
   def closeExpired(): Unit = consumers.expired().foreach(_.close())
-
-  /** 40 to every member, the newcomer included: otherwise its first rebalance waits 20 s. */
-  private def tellMembers(change: MembershipChange[Connection]): Unit =
-    if (!change.mode.isBroadcasting)
-      change.members.foreach { member =>
-        calls.tell(
-          member,
-          RequestCode.NotifyConsumerIdsChanged,
-          ExtFields("consumerGroup" -> change.group)
-        )
-      }
 }
 
 object ClientHandler {

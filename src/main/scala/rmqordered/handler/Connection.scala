@@ -19,6 +19,14 @@ trait Connection {
   def send(command: RemotingCommand): Unit
 
   /**
+   * The same, and says when the client has taken it, or never will; where nobody knows, at once.
+   */
+  def sendThen(command: RemotingCommand, taken: () => Unit): Unit = {
+    send(command)
+    taken()
+  }
+
+  /**
    * Runs a task that will send much, as soon as the client has taken what was sent before. A client
    * that does not read thus costs its own buffer and no more.
    */

@@ -14,6 +14,7 @@ import rmqordered.protocol.{
   StoredRecord
 }
 import rmqordered.store.{AppendOutcome, DamagedQueue, LostMessage}
+import rmqordered.util.TableFull
 
 /** A request is refused for a reason the client should see. Carries no stack: it is no bug. */
 final class Refusal(val code: Int, val remark: String, val fields: Option[ExtFields] = None)
@@ -35,6 +36,7 @@ object Failures {
     case error: OffsetsLost => Response(ResponseCode.OffsetsLost, Some(error.getMessage))
     case error: DamagedQueue => Response(ResponseCode.SystemBusy, Some(error.getMessage))
     case error: LostMessage => Response(ResponseCode.SystemError, Some(error.getMessage))
+    case full: TableFull => Response(ResponseCode.ServiceNotAvailable, Some(full.getMessage))
     case error: IOException =>
       Response(ResponseCode.SystemError, Some(s"${error.getClass.getName}: ${error.getMessage}"))
     case other =>
@@ -66,6 +68,10 @@ object Failures {
     new Refusal(ResponseCode.InvalidParameter, s"The header field $field is missing.")
 
   def invalid(sentence: String): Refusal = new Refusal(ResponseCode.InvalidParameter, sentence)
+
+  /** Refuses with the first of the problems that there is one. */
+  def ensureNone(problems: Iterable[String]): Unit =
+    problems.headOption.foreach(problem => throw invalid(problem))
 
   def notANumber(field: String, value: String): Refusal =
     invalid(s"The header field $field is not a number: '${value.take(40)}'.")

@@ -1,14 +1,23 @@
 package rmqordered.handler
 
+import rmqordered.model.Names
 import rmqordered.store.KvTable
 import rmqordered.util.Json
 
 /** The name server's key-value configuration. */
-final class KvHandler(table: KvTable) {
+final class KvHandler(table: KvTable, maxValueChars: Int) {
 
   /** 100. */
   def put(call: Call): Unit = {
-    table.put(call.text("namespace"), call.text("key"), call.text("value"))
+    val (namespace, key, value) = (call.text("namespace"), call.text("key"), call.text("value"))
+    Failures.ensureNone(
+      Names.textProblem("namespace", namespace) ++ Names.textProblem("key", key)
+    )
+    if (value.length > maxValueChars)
+      throw Failures.invalid(
+        s"The value has ${value.length} characters, at most $maxValueChars are kept."
+      )
+    table.put(namespace, key, value, call.user)
     call.answer(Response.ok)
   }
 

@@ -15,7 +15,12 @@ import rmqordered.model.{MessageQueue, Names}
 import rmqordered.util.{Clock, Json}
 
 /** Locks of queues, and who has them. */
-final class LockHandler(locks: QueueLockManager, writes: WriteFence, clock: Clock) {
+final class LockHandler(
+    locks: QueueLockManager,
+    memory: LeaseMemory,
+    writes: WriteFence,
+    clock: Clock
+) {
 
   /**
    *   41. Always answered 0; what was refused is missing from `lockOKMQSet`, as in RocketMQ. A
@@ -25,7 +30,7 @@ final class LockHandler(locks: QueueLockManager, writes: WriteFence, clock: Cloc
   def lock(call: Call): Unit = {
     val body = new LockBody(call.jsonBody)
     body.ensureLegal()
-    val outcomes = locks.tryLock(body.group, body.clientId, body.queues)
+    val outcomes = memory.tryLock(body.group, body.clientId, body.queues)
     val root = Json.obj()
     val granted = root.putArray("lockOKMQSet")
     val leases = root.putArray("leases")
@@ -130,6 +135,10 @@ final class LockHandler(locks: QueueLockManager, writes: WriteFence, clock: Cloc
     /** Leases outlive restarts: nothing illegal may get into their table. */
     def ensureLegal(): Unit = {
       if (clientId.isBlank) throw Failures.invalid("The lock request's clientId is blank.")
+      Failures.ensureNone(
+        Names.textProblem("clientId", clientId) ++
+          queues.flatMap(queue => Names.textProblem("brokerName", queue.brokerName))
+      )
       (Names.groupProblem(group) ++ queues.flatMap(queue =>
         Names.topicProblem(queue.topic)
       )).headOption

@@ -38,11 +38,16 @@ final class OffsetHandler(
     val queue = queueOf(call)
     val group = call.text("consumerGroup")
     val committed = call.long("commitOffset")
-    groups.get(group).getOrElse(throw Failures.groupNotExist(group))
-    if (!store.topics.contains(queue.topic)) throw Failures.topicNotExist(queue.topic)
+    val config = groups.get(group).getOrElse(throw Failures.groupNotExist(group))
+    val topic = store.topics.get(queue.topic).getOrElse(throw Failures.topicNotExist(queue.topic))
+    if (queue.queueId < 0 || queue.queueId >= topic.queueNums)
+      throw Failures.invalid(
+        s"queueId[${queue.queueId}] is illegal, topic[${topic.name}] has ${topic.queueNums} queues"
+      )
     if (committed < 0)
       throw Failures.invalid(s"commitOffset must not be negative, found $committed.")
-    val key = OffsetKey(group, queue)
+    // The names of the tables: what is kept for long shares them.
+    val key = OffsetKey(config.name, QueueKey(topic.name, queue.queueId))
     fence.epochOf(call) match {
       case None => offsets.commit(key, committed)
       case Some(epoch) => commitFenced(key, epoch, committed)

@@ -165,7 +165,7 @@ final class PopAckHandler(
             case OrderedAck.Ignored => answer.one(None)
             case OrderedAck.Unknown => answer.one(Some(unknown(key, offset)))
             case OrderedAck.Settled(record) =>
-              offsets.commit(key, record.next)
+              offsets.commitIfRoom(key, record.next)
               queue.record(record)(problem => answer.one(problem.map(Failures.unavailable)))
           }
         }

@@ -152,7 +152,7 @@ final class PopReader(
         case ReadStatus.Found => hand(queue, key, kind, result)
         case ReadStatus.NoMatchedMessage | ReadStatus.OffsetOverflowBadly =>
           queue.skipTo(result.nextOffset)
-          offsets.commit(key, result.nextOffset)
+          offsets.commitIfRoom(key, result.nextOffset)
           isCutShort ||= result.nextOffset < result.maxOffset
         case _ => ()
       }
@@ -168,7 +168,7 @@ final class PopReader(
           queue,
           PopRecord.Popped(key, CheckPoint(id, times.invisibleMs, found), result.nextOffset)
         )
-        offsets.commit(key, result.nextOffset)
+        offsets.commitIfRoom(key, result.nextOffset)
         val body = bodyOf(key, kind, id, result)
         add(PoppedMessages(kind, key.queue.queueId, id.startOffset, found, body))
       }
@@ -188,7 +188,7 @@ final class PopReader(
         val record =
           queue.state.ordered(wanted, times.popTime, times.invisibleMs, request.attemptId)
         keep(queue, record)
-        offsets.commit(key, record.next)
+        offsets.commitIfRoom(key, record.next)
         val body =
           if (wanted.length == found.length) result.messages
           else PopReply.only(result.messages, wanted.toSet)

@@ -192,11 +192,12 @@ final class PullHandler(
   private def commit(call: Call, key: OffsetKey): Unit =
     call.optionalLong("commitOffset").filter(_ >= 0).foreach { committed =>
       fence.epochOf(call) match {
-        case None => offsets.commit(key, committed)
+        case None => offsets.commitIfRoom(key, committed)
         case Some(epoch) =>
           // The piggybacked offset may be older than the last commit; it then loses without an
           // error.
-          val _ = fence.under(key.group, key.queue, epoch)(offsets.commitForward(key, committed))
+          val _ =
+            fence.under(key.group, key.queue, epoch)(offsets.commitForwardIfRoom(key, committed))
       }
     }
 

@@ -7,6 +7,7 @@ import org.slf4j.LoggerFactory
 import scala.util.control.NonFatal
 
 import rmqordered.protocol.{ProtocolError, RemotingCommand}
+import rmqordered.util.TableFull
 
 /** Where a request is served. */
 sealed trait ServedBy
@@ -70,6 +71,7 @@ final class RequestDispatcher(
       case refusal: Refusal => call.fail(refusal)
       // The client's mistake, in a body that is read late; whoever makes it must not fill our log.
       case unreadable: ProtocolError => call.fail(unreadable)
+      case full: TableFull => call.fail(full)
       case NonFatal(error) =>
         logger.warn(
           "request failed code={} client={}",

@@ -10,13 +10,25 @@ import rmqordered.store.MessageStore
 import rmqordered.util.{Clock, Json}
 
 /**
+ * What the process takes in memory.
+ *
+ * @param tables
+ *   of each table its name, how much it takes, about, and how much it may take
+ */
+final case class MemoryUse(
+    heapUsed: () => Long,
+    directUsed: () => Long,
+    tables: () => Seq[(String, Long, Long)]
+)
+
+/**
  * What mqadmin's clusterList and brokerStatus print about a broker. RocketMQ's queues of waiting
  * requests do not exist here: requests are served as they are read, hence the zeros.
  *
  * @param folder
  *   where the messages are, on the disk that is told of
- * @param directMemory
- *   bytes of the network's buffers
+ * @param memory
+ *   what all of this takes
  */
 final class RuntimeHandler(
     identity: BrokerIdentity,
@@ -25,7 +37,7 @@ final class RuntimeHandler(
     traffic: Traffic,
     clock: Clock,
     folder: File,
-    directMemory: () => Long
+    memory: MemoryUse
 ) {
   import RuntimeHandler._
 
@@ -88,12 +100,15 @@ final class RuntimeHandler(
       .put("scrubbedTo", store.scrubbedTo.toString)
   }
 
-  /** RocketMQ has no such fields; whoever does not know them passes them over. */
+  /** Not of RocketMQ: what the process takes, and what is remembered of what clients said. */
   private def putMemory(table: ObjectNode): Unit = {
-    val heap = Runtime.getRuntime
-    val _ = table
-      .put("heapUsed", (heap.totalMemory() - heap.freeMemory()).toString)
-      .put("directMemoryUsed", directMemory().toString)
+    table
+      .put("heapUsed", memory.heapUsed().toString)
+      .put("directMemoryUsed", memory.directUsed().toString)
+    memory.tables().foreach { case (name, used, atMost) =>
+      table.put(s"remembered.$name.bytes", used.toString)
+      table.put(s"remembered.$name.maxBytes", atMost.toString)
+    }
   }
 
   /** Three rates with spaces between them, which mqadmin splits. */

@@ -16,6 +16,7 @@ final class TopicHandler(
     traffic: Traffic,
     identity: BrokerIdentity,
     maxQueues: Int,
+    maxAttributeChars: Int,
     onDeleted: String => Unit,
     turns: WorkTurns
 ) {
@@ -33,7 +34,7 @@ final class TopicHandler(
         readQueueNums = queueNums(call, "readQueueNums"),
         writeQueueNums = queueNums(call, "writeQueueNums"),
         perm = perm(call),
-        filterType = call.optional("topicFilterType").getOrElse(TopicConfig.SingleTag),
+        filterType = filterType(call),
         sysFlag = call.optionalInt("topicSysFlag").getOrElse(0),
         order = call.optionalFlag("order").getOrElse(false),
         attributes = attributes(call, previous.fold(Map.empty[String, String])(_.attributes))
@@ -49,6 +50,12 @@ final class TopicHandler(
     wanted
   }
 
+  private def filterType(call: Call): String = {
+    val wanted = call.optional("topicFilterType").getOrElse(TopicConfig.SingleTag)
+    Failures.ensureNone(Names.textProblem("topicFilterType", wanted))
+    wanted
+  }
+
   private def perm(call: Call): Int = {
     val wanted = call.int("perm")
     if (wanted < 0 || wanted >= 8) throw Failures.invalid(s"perm must be below 8, found $wanted.")
@@ -56,7 +63,17 @@ final class TopicHandler(
   }
 
   /** `+key=value,-key`: changes to the attributes a topic has. */
-  private def attributes(call: Call, before: Map[String, String]): Map[String, String] =
+  private def attributes(call: Call, before: Map[String, String]): Map[String, String] = {
+    val after = changed(call, before)
+    val chars = after.iterator.map { case (key, value) => key.length + value.length }.sum
+    if (chars > maxAttributeChars)
+      throw Failures.invalid(
+        s"The topic's attributes have $chars characters, at most $maxAttributeChars are kept."
+      )
+    after
+  }
+
+  private def changed(call: Call, before: Map[String, String]): Map[String, String] =
     call.optional("attributes").fold(Seq.empty[String])(_.split(',').toSeq).foldLeft(before) {
       (found, change) =>
         change.split("=", 2) match {

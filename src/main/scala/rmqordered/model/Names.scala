@@ -33,6 +33,7 @@ object Names {
 
   private val MaxTopicLength = 127
   private val MaxRetryOrDlqTopicLength = 255
+  private val MaxTextLength = 512
   private val MaxGroupLength = 120
   private val SystemTopicPrefix = "rmq_sys_"
 
@@ -85,6 +86,19 @@ object Names {
 
   /** A sentence saying what is wrong with a consumer group name, or nothing. */
   def groupProblem(group: String): Option[String] = problem("group", group, MaxGroupLength)
+
+  /**
+   * A sentence saying what is wrong with any other name that clients make up, or nothing. Apache's
+   * clients make ids of an address, an instance name and more: all are far below the length.
+   */
+  def textProblem(kind: String, text: String): Option[String] =
+    if (text.length > MaxTextLength)
+      Some(
+        s"The specified $kind has ${text.length} characters, at most $MaxTextLength are allowed."
+      )
+    else if (text.exists(Character.isISOControl))
+      Some(s"The specified $kind has control characters.")
+    else None
 
   private def problem(kind: String, name: String, maxLength: Int): Option[String] =
     if (name.isBlank) Some(s"The specified $kind is blank.")

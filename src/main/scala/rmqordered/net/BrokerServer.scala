@@ -119,7 +119,7 @@ final class BrokerServer(config: BrokerConfig) {
   }
 
   private def handlers(served: ConnectionListener): Seq[ChannelHandler] = Seq(
-    new UnsentLimit(unsent),
+    new UnsentLimit(unsent, config(Settings.serverChannelMaxIdleTimeSeconds) * 1000L),
     encoder,
     new FrameDecoder(config(Settings.maxFrameBytes), memory),
     new ClientConnection(served, limits, memory, turns)

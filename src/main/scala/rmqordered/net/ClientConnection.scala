@@ -95,12 +95,24 @@ final class ClientConnection(
 
   /** For a client that is gone an answer is not even encoded: there may be many, and large. */
   override def send(command: RemotingCommand): Unit = {
+    val _ = trySend(command, None)
+  }
+
+  override def sendThen(command: RemotingCommand, taken: () => Unit): Unit =
+    if (!trySend(command, Some(taken))) taken()
+
+  /** Whether the command is on its way. */
+  private def trySend(command: RemotingCommand, taken: Option[() => Unit]): Boolean = {
     val channel = context.channel()
-    if (takesAnswers && channel.isActive) {
-      // A channel without a way out says that it will never be writable; hence the second look.
-      val hasNoRoom = channel.bytesBeforeWritable() > limits.maxUnsentBytes
-      if (hasNoRoom && channel.isActive && takesAnswers) giveUp()
-      else outbox.send(command)
+    // A channel without a way out says that it will never be writable; hence the second look.
+    def hasNoRoom = channel.bytesBeforeWritable() > limits.maxUnsentBytes
+    if (!takesAnswers || !channel.isActive) false
+    else if (hasNoRoom && channel.isActive && takesAnswers) {
+      giveUp()
+      false
+    } else {
+      outbox.send(command, taken)
+      true
     }
   }
 

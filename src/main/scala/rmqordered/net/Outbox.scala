@@ -3,7 +3,7 @@ package rmqordered.net
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{ConcurrentLinkedQueue, RejectedExecutionException}
 
-import io.netty.channel.ChannelHandlerContext
+import io.netty.channel.{ChannelFutureListener, ChannelHandlerContext}
 
 import rmqordered.protocol.RemotingCommand
 
@@ -20,7 +20,7 @@ import rmqordered.protocol.RemotingCommand
 final class Outbox(context: ChannelHandlerContext) {
   import Outbox._
 
-  private val fromOthers = new ConcurrentLinkedQueue[RemotingCommand]()
+  private val fromOthers = new ConcurrentLinkedQueue[Outgoing]()
   private val isScheduled = new AtomicBoolean(false)
   private var isReading = false
   private var unflushed = 0
@@ -35,12 +35,12 @@ final class Outbox(context: ChannelHandlerContext) {
   }
 
   /** A failed write means the client is gone, which the events of the channel tell. */
-  def send(command: RemotingCommand): Unit =
+  def send(command: RemotingCommand, taken: Option[() => Unit] = None): Unit =
     if (context.executor().inEventLoop()) {
-      write(command)
+      write(Outgoing(command, taken))
       if (!isReading || !command.body.isEmpty || unflushed >= MaxTogether) flush()
     } else {
-      fromOthers.add(command)
+      fromOthers.add(Outgoing(command, taken))
       if (isScheduled.compareAndSet(false, true)) schedule()
     }
 
@@ -58,9 +58,13 @@ final class Outbox(context: ChannelHandlerContext) {
     if (unflushed > 0) flush()
   }
 
-  private def write(command: RemotingCommand): Unit = {
+  private def write(outgoing: Outgoing): Unit = {
     unflushed += 1
-    val _ = context.write(command)
+    val written = context.write(outgoing.command)
+    outgoing.taken.foreach { taken =>
+      val told: ChannelFutureListener = _ => taken()
+      written.addListener(told)
+    }
   }
 
   private def flush(): Unit = {
@@ -70,6 +74,7 @@ final class Outbox(context: ChannelHandlerContext) {
 }
 
 object Outbox {
+  private final case class Outgoing(command: RemotingCommand, taken: Option[() => Unit])
 
   // The first answer of a long read waits for this many requests, less than a millisecond; most of
   // what a flush costs is saved by then.

@@ -10,17 +10,21 @@ import org.slf4j.LoggerFactory
  * high-water mark; when it gets crowded, a connection counts as full with its first unsent byte,
  * and takes part again when its client has taken everything. So many clients that read slowly get
  * their answers one by one, and one that reads waits for nobody. When that is not enough, `Unsent`
- * gives connections up.
+ * gives connections up. A peer that takes nothing at all for long is given up as well.
  *
  * Belongs to one connection and its thread; being given up may come from any.
  */
-final class UnsentLimit(all: Unsent) extends ChannelOutboundHandlerAdapter {
+final class UnsentLimit(all: Unsent, stalledMs: Long = UnsentLimit.DefaultStalledMs)
+    extends ChannelOutboundHandlerAdapter {
   import UnsentLimit._
 
   private var share: all.Share = _
+  private var peer: StalledPeer = _
 
-  override def handlerAdded(context: ChannelHandlerContext): Unit =
+  override def handlerAdded(context: ChannelHandlerContext): Unit = {
     share = new all.Share(() => giveUp(context))
+    peer = new StalledPeer(context, stalledMs, () => !share.isEmpty, () => giveUp(context))
+  }
 
   private def giveUp(context: ChannelHandlerContext): Unit = {
     logger.warn("closing a connection that does not read client={}", context.channel())
@@ -37,6 +41,7 @@ final class UnsentLimit(all: Unsent) extends ChannelOutboundHandlerAdapter {
           if (share.isEmpty) setWritable(context, isWritable = true)
         }
         context.write(bytes, promise.unvoid().addListener(taken))
+        peer.sending()
         if (!share.isEmpty && all.isCrowded) setWritable(context, isWritable = false)
       case other =>
         val _ = context.write(other, promise)
@@ -51,6 +56,9 @@ final class UnsentLimit(all: Unsent) extends ChannelOutboundHandlerAdapter {
 
 object UnsentLimit {
   private val logger = LoggerFactory.getLogger(classOf[UnsentLimit])
+
+  // As long as a silent connection may last.
+  private val DefaultStalledMs = 120000L
 
   // Netty gives handlers 31 flags; nobody else here uses one.
   private val WritabilityIndex = 1

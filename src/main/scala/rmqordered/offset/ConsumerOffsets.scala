@@ -7,8 +7,9 @@ import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
+import rmqordered.config.LimitSettings
 import rmqordered.model.QueueKey
-import rmqordered.util.SmallFile
+import rmqordered.util.{Cost, RememberedTable, SmallFile, TableFull}
 
 /** Whose offset of which queue. */
 final case class OffsetKey(group: String, queue: QueueKey)
@@ -42,6 +43,7 @@ object CommitOutcome {
  */
 final class ConsumerOffsets(
     smallFile: SmallFile,
+    memory: RememberedTable = new RememberedTable("offsets", LimitSettings.default.offsetBytes),
     isFirstStart: Boolean = true,
     everything: => OffsetLoss = OffsetLoss(None, Set.empty)
 ) {
@@ -78,17 +80,46 @@ final class ConsumerOffsets(
     found
   }
 
-  /** Commits any offset, lower ones too: consumers of RocketMQ may seek back. */
+  memory.keep((table.size() + resets.size()) * Entry.bytes)
+
+  /**
+   * Commits any offset, lower ones too: consumers of RocketMQ may seek back.
+   *
+   * @throws rmqordered.util.TableFull
+   *   when no more can be remembered
+   */
   def commit(key: OffsetKey, queueOffset: Long): Unit =
     if (!resets.containsKey(key)) {
-      table.put(key, queueOffset)
+      put(table, key, queueOffset)
       changed = true
     }
 
+  /** The same for an offset that comes beside something else, which goes on without it. */
+  def commitIfRoom(key: OffsetKey, queueOffset: Long): Unit =
+    ifRoom(key)(commit(key, queueOffset))
+
+  private def isFirst(key: OffsetKey, queueOffset: Long): Boolean = !table.containsKey(key) && {
+    memory.take(Entry)
+    val isAdded = table.putIfAbsent(key, queueOffset) == null
+    if (!isAdded) memory.give(Entry)
+    isAdded
+  }
+
+  /**
+   * Takes room for an offset before it is there: of two that bring the same one, one is counted.
+   */
+  private def put(target: OffsetTable, key: OffsetKey, queueOffset: Long): Unit = {
+    val isNew = !target.containsKey(key)
+    if (isNew) memory.take(Entry)
+    val before = target.put(key, queueOffset)
+    if (isNew && before != null) memory.give(Entry)
+    else if (!isNew && before == null) memory.keep(Entry.bytes)
+  }
+
   /** Sets an offset over the heads of the group's consumers. */
   def reset(key: OffsetKey, queueOffset: Long): Unit = {
-    resets.put(key, queueOffset)
-    table.put(key, queueOffset)
+    put(table, key, queueOffset)
+    put(resets, key, queueOffset)
     changed = true
     // An administrator's word is kept as carefully as a fenced commit.
     fencedChanged = true
@@ -97,7 +128,10 @@ final class ConsumerOffsets(
   /** The pending reset, which is pending no more. */
   def takeReset(key: OffsetKey): Option[Long] = {
     val taken = Option(resets.remove(key)).map(_.longValue)
-    if (taken.isDefined) changed = true
+    if (taken.isDefined) {
+      memory.give(Entry)
+      changed = true
+    }
     taken
   }
 
@@ -107,7 +141,9 @@ final class ConsumerOffsets(
    */
   def commitForward(key: OffsetKey, queueOffset: Long): CommitOutcome = {
     val _ = takeReset(key)
-    val now = table.merge(key, queueOffset, (old, wanted) => Math.max(old, wanted))
+    val now = if (isFirst(key, queueOffset)) queueOffset
+    else
+      table.merge(key, queueOffset, (old, wanted) => Math.max(old, wanted)).longValue
     if (now > queueOffset) CommitOutcome.WentBack(now)
     else {
       changed = true
@@ -115,6 +151,17 @@ final class ConsumerOffsets(
       CommitOutcome.Committed
     }
   }
+
+  /** The same for an offset that comes beside something else, which goes on without it. */
+  def commitForwardIfRoom(key: OffsetKey, queueOffset: Long): Unit =
+    ifRoom(key) { val _ = commitForward(key, queueOffset) }
+
+  private def ifRoom(key: OffsetKey)(action: => Unit): Unit =
+    try action
+    catch {
+      case full: TableFull =>
+        logger.warn("an offset is not kept: {} group={}", full.getMessage, key.group)
+    }
 
   def topicsOf(group: String): Set[String] = keys.filter(_.group == group).map(_.queue.topic).toSet
 
@@ -148,8 +195,11 @@ final class ConsumerOffsets(
   def flushFenced(): Unit = if (fencedChanged) flush()
 
   private def remove(matches: OffsetKey => Boolean): Unit = {
-    table.keySet().removeIf(key => matches(key))
-    resets.keySet().removeIf(key => matches(key))
+    Seq(table, resets).foreach { offsets =>
+      offsets.keySet().forEach { key =>
+        if (matches(key) && offsets.remove(key) != null) memory.give(Entry)
+      }
+    }
     changed = true
   }
 
@@ -192,6 +242,8 @@ final class ConsumerOffsets(
 }
 
 object ConsumerOffsets {
+  // Names are shared: those that are committed for are of a group and a topic that exist.
+  private val Entry = Cost(RememberedTable.EntryBytes, Nil)
   private val logger = LoggerFactory.getLogger(classOf[ConsumerOffsets])
 
   private type OffsetTable = ConcurrentHashMap[OffsetKey, java.lang.Long]

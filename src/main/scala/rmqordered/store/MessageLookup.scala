@@ -64,6 +64,7 @@ final class MessageLookup(
     index: KeyIndex,
     seals: SealCheck
 ) {
+
   /** The message at a place, if one that can be read starts exactly there. */
   def messageAt(commitLogOffset: Long): Option[LogSlices] =
     recordAt(commitLogOffset).map(_ => slices(Vector(commitLogOffset)))

@@ -6,8 +6,9 @@ import org.slf4j.LoggerFactory
 
 import scala.jdk.CollectionConverters._
 
+import rmqordered.config.LimitSettings
 import rmqordered.model.TopicConfig
-import rmqordered.util.{Json, SmallFile}
+import rmqordered.util.{Cost, Json, RememberedTable, SmallFile}
 
 /**
  * The broker's topics. System topics come with the program; the others are kept in a file that is
@@ -20,10 +21,16 @@ import rmqordered.util.{Json, SmallFile}
  *
  * Thread-safe: reads see an immutable snapshot, changes are serialised.
  */
-final class TopicTable(file: SmallFile, system: Seq[TopicConfig]) {
+final class TopicTable(
+    file: SmallFile,
+    system: Seq[TopicConfig],
+    memory: RememberedTable = new RememberedTable("topics", LimitSettings.default.topicBytes)
+) {
   import TopicTable._
 
   @volatile private var state: State = Json.read(file).fold(State.empty)(State.decode)
+
+  memory.keep(state.cost)
 
   def get(topic: String): Option[TopicConfig] = state.topics.get(topic).orElse(builtIn.get(topic))
 
@@ -85,7 +92,14 @@ final class TopicTable(file: SmallFile, system: Seq[TopicConfig]) {
   }
 
   private def save(changed: State): Unit = {
-    file.replace(Json.bytes(changed.encode))
+    val (before, after) = (Cost(state.cost, Nil), Cost(changed.cost, Nil))
+    memory.replace(before, after)
+    try file.replace(Json.bytes(changed.encode))
+    catch {
+      case error: Throwable =>
+        memory.replace(after, before)
+        throw error
+    }
     state = changed
   }
 
@@ -97,6 +111,11 @@ object TopicTable {
   private val logger = LoggerFactory.getLogger(classOf[TopicTable])
 
   private final case class State(topics: Map[String, TopicConfig], tombstones: Map[String, Long]) {
+
+    /** About what it takes; a deletion never takes more. */
+    lazy val cost: Long =
+      topics.valuesIterator.map(costOf).sum + tombstones.keysIterator.map(costOf).sum
+
     def encode: ObjectNode = {
       val root = Json.obj()
       val table = root.putObject("topicConfigTable")
@@ -106,6 +125,15 @@ object TopicTable {
       root
     }
   }
+
+  private def costOf(topic: TopicConfig): Long =
+    RememberedTable.EntryBytes + costOf(topic.name) + RememberedTable.text(topic.filterType) +
+      topic.attributes.iterator.map { case (key, value) =>
+        RememberedTable.EntryBytes + RememberedTable.text(key) + RememberedTable.text(value)
+      }.sum
+
+  private def costOf(name: String): Long =
+    RememberedTable.EntryBytes + RememberedTable.text(name)
 
   private object State {
     val empty: State = State(Map.empty, Map.empty)

@@ -295,4 +295,57 @@ class AccessGuardSuite extends BrokerSuite {
       assertEquals(admin.receive().extFields, Some(ExtFields("told" -> "yes")))
     }
   }
+
+  broker.test("topics that a user may not see are not there for it".proves("acl-topics-hidden")) {
+    b =>
+      val client = ready(b)
+      val (app, root) = (as(client, "app"), as(client, "root"))
+      app(
+        RequestCode.HeartBeat,
+        Map.empty,
+        Json.bytes(TestClient.heartbeat("c", "g", Seq("in")))
+      )
+      client.receive()
+      val hidden = "hidden"
+      root(RequestCode.UpdateAndCreateTopic, topic + ("topic" -> hidden))
+      // Another member of the group may see more.
+      val other = b.connect()
+      other.request(
+        RequestCode.HeartBeat,
+        signed("root", "", Map.empty, secondHeartbeat),
+        secondHeartbeat
+      )
+      other.receive()
+      other.receive()
+      client.receive()
+      root(RequestCode.LockBatchMq, Map.empty, Json.bytes(lockBody("c2", "g", hidden, Seq(0))))
+      val commit = group ++ Map("topic" -> hidden, "commitOffset" -> "0")
+      assertEquals(root(RequestCode.UpdateConsumerOffset, commit).code, 0)
+      root(RequestCode.SendMessageV2, sendFields(hidden, 0), "x".getBytes)
+      root(RequestCode.PopMessage, new Popper(b.connect(), hidden, "g").fields())
+      val cluster = Map("cluster" -> "DefaultCluster")
+      val questions = Seq(
+        RequestCode.GetAllTopicListFromNameServer -> Map.empty[String, String],
+        RequestCode.GetTopicsByCluster -> cluster,
+        RequestCode.GetConsumeStats -> group,
+        RequestCode.GetConsumeStats -> (group + ("topicList" -> s"in;$hidden")),
+        RequestCode.GetConsumeStats -> (group + ("topic" -> hidden)),
+        RequestCode.GetConsumerConnectionList -> group,
+        RequestCode.GetQueueLeases -> group,
+        RequestCode.GetPopState -> group
+      )
+      questions.foreach { case (code, fields) =>
+        val (shown, all) = (app(code, fields), root(code, fields))
+        assertEquals((shown.code, all.code), (0, 0), s"$code")
+        assert(text(all).contains(hidden), s"$code $fields ${text(all)}")
+        assert(!text(shown).contains(hidden), s"$code $fields ${text(shown)}")
+      }
+      val names = json(app(RequestCode.GetAllTopicListFromNameServer, Map.empty)).get("topicList")
+      assertEquals(names.toString, """["%RETRY%g","in","out"]""")
+  }
+
+  private def secondHeartbeat: Array[Byte] =
+    Json.bytes(TestClient.heartbeat("c2", "g", Seq("in", "hidden")))
+
+  private def text(command: RemotingCommand): String = new String(command.body.toArray)
 }

@@ -184,7 +184,7 @@ class LockAndOffsetSuite extends BrokerSuite {
     (0 until 8).foreach(i => client.send("t", 0, s"m$i"))
     commit(client, 7, "leaseEpoch" -> "1")
     first.close()
-    val second = new TestBroker(folder)
+    val second = new TestBroker(folder, clock = first.clock)
     val again = second.connect()
     assertEquals(query(again).ext("offset"), Some("7"))
     assertEquals(commit(again, 8, "leaseEpoch" -> "1").code, 0)

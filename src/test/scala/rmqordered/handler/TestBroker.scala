@@ -65,13 +65,26 @@ final class TestClient(broker: TestBroker) extends Connection {
   private val received = new LinkedBlockingQueue[RemotingCommand]()
   private var opaque = 0
   @volatile var isClosed = false
+  // Whether what the broker says by itself is taken; else what is to be done when it is.
+  @volatile var isTaking = true
+  @volatile var untaken: Vector[() => Unit] = Vector.empty
 
   override val remoteSocket: InetSocketAddress = new InetSocketAddress("10.0.0.1", 5555)
   override def send(command: RemotingCommand): Unit = received.put(command)
+  override def sendThen(command: RemotingCommand, taken: () => Unit): Unit = {
+    send(command)
+    if (isTaking) taken() else untaken :+= taken
+  }
   override def whenWritable(task: () => Unit): Unit = task()
   override def close(): Unit = isClosed = true
 
-  def disconnect(): Unit = broker.core.disconnected(this)
+  def disconnect(): Unit = {
+    passPause()
+    broker.core.disconnected(this)
+  }
+
+  /** Later than a group's last news, so that the next one comes at once. */
+  private def passPause(): Unit = broker.clock.advance(GroupNews.PauseMs)
 
   /** Sends a request and gives its id. */
   def request(
@@ -82,6 +95,7 @@ final class TestClient(broker: TestBroker) extends Connection {
       flag: Int = 0
   ): Int = {
     opaque += 1
+    if (TestClient.membership(code)) passPause()
     val ext = Some(ExtFields(fields.toSeq: _*))
     broker.core.received(
       RemotingCommand(code, language, 479, opaque, flag, None, ext, Body(body)),
@@ -140,6 +154,7 @@ final class TestClient(broker: TestBroker) extends Connection {
 }
 
 object TestClient {
+  private val membership = Set(RequestCode.HeartBeat, RequestCode.UnregisterClient)
 
   def sendFields(topic: String, queueId: Int, properties: String = ""): Map[String, String] = Map(
     "a" -> "pg",

@@ -136,7 +136,7 @@ class WriteFenceSuite extends BrokerSuite {
     val client = ready(first)
     pull(client, 0, epoch(client.lock("old", "g", InputTopic, 0)), "run")
     first.close()
-    val second = new TestBroker(folder)
+    val second = new TestBroker(folder, clock = first.clock)
     val again = second.connect()
     assertEquals(write(again, "run").code, ResponseCode.Success)
     second.clock.advance(60001)

@@ -2,6 +2,9 @@ package rmqordered.net
 
 import java.io.IOException
 
+import scala.jdk.CollectionConverters._
+
+import rmqordered.Proves._
 import rmqordered.config.{BrokerConfig, ConfigError}
 import rmqordered.protocol.RequestCode
 
@@ -69,5 +72,25 @@ class TlsSuite extends munit.FunSuite {
       "enforcing",
       "tlsKeyPath" -> server.certificate.toString
     ): _*).contains("PKCS#8"))
+  }
+
+  private def ciphers(more: (String, String)*): Seq[String] =
+    TlsSetup.of(BrokerConfig.of(tls("enforcing", more: _*).toMap)) match {
+      case TlsSetup.WithTls(context, _) => context.cipherSuites().asScala.toSeq
+      case TlsSetup.PlainOnly => fail("no TLS")
+    }
+
+  test("whoever records a connection and gets the key later cannot read it".proves("tls-forward")) {
+    val found = ciphers()
+    assert(found.nonEmpty)
+    val kinds = Seq("TLS_AES_", "TLS_CHACHA20_", "TLS_ECDHE_", "TLS_DHE_")
+    assertEquals(found.filterNot(name => kinds.exists(name.startsWith)), Nil)
+  }
+
+  test("an operator may choose the ciphers, of those that there are") {
+    val chosen = "TLS_AES_256_GCM_SHA384"
+    assertEquals(ciphers("tlsCiphers" -> chosen), Seq(chosen))
+    val problem = intercept[ConfigError](ciphers("tlsCiphers" -> "TLS_NONE")).getMessage
+    assert(problem.contains("TLS_NONE, which this Java does not know"), problem)
   }
 }

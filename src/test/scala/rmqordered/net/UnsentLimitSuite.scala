@@ -1,6 +1,9 @@
 package rmqordered.net
 
+import java.util.concurrent.TimeUnit
+
 import io.netty.buffer.Unpooled
+import io.netty.channel.ChannelOutboundBuffer
 import io.netty.channel.embedded.EmbeddedChannel
 
 class UnsentLimitSuite extends munit.FunSuite {
@@ -36,5 +39,62 @@ class UnsentLimitSuite extends munit.FunSuite {
     lost.close()
     assert(!all.isCrowded)
     lost.finishAndReleaseAll()
+  }
+
+  /** A channel whose peer takes something only when it is told to. */
+  private final class Peer(periodMs: Long) {
+    private val all = new Unsent(1000000L)
+    private var isTaking = false
+    val channel: EmbeddedChannel = new EmbeddedChannel(new UnsentLimit(all, periodMs)) {
+      override def doWrite(in: ChannelOutboundBuffer): Unit = if (isTaking) super.doWrite(in)
+    }
+    channel.freezeTime()
+
+    def send(): Unit = {
+      val _ = channel.write(Unpooled.wrappedBuffer(new Array[Byte](10)))
+      channel.flush()
+    }
+
+    def take(): Unit = {
+      isTaking = true
+      channel.flush()
+      isTaking = false
+    }
+
+    def pass(millis: Long): Unit = {
+      channel.advanceTimeBy(millis, TimeUnit.MILLISECONDS)
+      channel.runScheduledPendingTasks()
+      channel.runPendingTasks()
+    }
+  }
+
+  test("a peer that takes nothing for a whole period is closed, whatever it is sent meanwhile") {
+    val peer = new Peer(1000)
+    peer.send()
+    peer.pass(1000)
+    assert(peer.channel.isOpen, "it may have taken something before the first look")
+    peer.send()
+    peer.pass(999)
+    peer.send()
+    assert(peer.channel.isOpen)
+    peer.pass(1)
+    assert(!peer.channel.isOpen)
+    peer.channel.finishAndReleaseAll()
+  }
+
+  test("a peer that takes something now and then stays, and so does one that is sent nothing") {
+    val peer = new Peer(1000)
+    (0 until 10).foreach { _ =>
+      peer.send()
+      peer.pass(900)
+      peer.take()
+      peer.send()
+      peer.pass(900)
+      assert(peer.channel.isOpen)
+      peer.take()
+    }
+    peer.pass(100000)
+    assert(peer.channel.isOpen)
+    peer.channel.finishAndReleaseAll()
   }
 }
