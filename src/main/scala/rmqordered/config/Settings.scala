@@ -4,7 +4,7 @@ package rmqordered.config
  * Every setting of the broker. RocketMQ's own name is used where it has one for the same thing, so
  * that an operator can guess. `conf/broker.conf` lists the same names with the same defaults.
  */
-object Settings extends SecuritySettings {
+object Settings extends SecuritySettings with ConnectionSettings {
   private val KiB = 1024
   private val MiB = 1024 * KiB
 
@@ -155,20 +155,6 @@ object Settings extends SecuritySettings {
       16 * MiB,
       64 * KiB to 256 * MiB,
       "Largest frame, its length word included."
-    )
-  val maxConnections: Setting[Int] =
-    Setting.int(
-      "maxConnections",
-      10000,
-      1 to 1000000,
-      "Connections served at once; further ones are closed."
-    )
-  val maxConnectionsPerAddress: Setting[Int] =
-    Setting.int(
-      "maxConnectionsPerAddress",
-      0,
-      0 to 1000000,
-      "The same for one address; 0: half of maxConnections. This machine's own have no such limit."
     )
   val maxInFlightRequests: Setting[Int] =
     Setting.int(
