@@ -37,6 +37,14 @@ def broker(
             "--config", metavar="FILE", help="Settings, as java properties.", show_default=False
         ),
     ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="First give up what is damaged in the commit log: the bytes are kept in the folder "
+            "`damaged` beside it, and readers are told that those messages are lost.",
+        ),
+    ] = False,
 ) -> None:
     """Run the embedded broker in the foreground, name server included, on one port.
 
@@ -53,6 +61,8 @@ def broker(
         arguments += ["--data", str(data.expanduser().absolute())]
     if config is not None:
         arguments += ["--config", str(config)]
+    if repair:
+        arguments.append("--repair")
     command = broker_command(arguments)
     sys.stdout.flush()
     sys.stderr.flush()

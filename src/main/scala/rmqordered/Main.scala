@@ -7,7 +7,7 @@ import java.util.concurrent.CountDownLatch
 import scala.annotation.tailrec
 
 import rmqordered.config.{BrokerConfig, ConfigError, Settings}
-import rmqordered.store.StoreError
+import rmqordered.store.{DataDirectory, LogRepair, StoreError}
 
 /**
  * The broker as a process.
@@ -18,19 +18,23 @@ import rmqordered.store.StoreError
  */
 object Main {
   private val usage =
-    "Usage: rmqordered.Main [--listen HOST:PORT] [--data DIR] [--config FILE] [--exit-with-stdin]"
+    "Usage: rmqordered.Main [--listen HOST:PORT] [--data DIR] [--config FILE] [--repair] " +
+      "[--exit-with-stdin]"
 
   private final case class Arguments(
       listen: Option[String] = None,
       data: Option[String] = None,
       config: Option[String] = None,
+      repair: Boolean = false,
       exitWithStdin: Boolean = false
   )
 
   def main(args: Array[String]): Unit =
     try {
       val arguments = parse(args.toList, Arguments())
-      run(EmbeddedBroker.start(configuration(arguments)), arguments)
+      val config = configuration(arguments)
+      if (arguments.repair) repair(config)
+      run(EmbeddedBroker.start(config), arguments)
     } catch {
       case error: ConfigError => fail(2, s"${error.getMessage}")
       case error: StoreError => fail(1, error.getMessage)
@@ -54,6 +58,20 @@ object Main {
     System.exit(0)
   }
 
+  private def repair(config: BrokerConfig): Unit = {
+    val directory = DataDirectory.open(Path.of(config(Settings.storePathRootDir)))
+    try {
+      val lost = new LogRepair(directory, config(Settings.mappedFileSizeCommitLog)).run()
+      System.err.println(
+        if (lost.isEmpty) s"Nothing is damaged in the commit log of ${directory.path}."
+        else
+          s"Given up in the commit log of ${directory.path}: " +
+            lost.map(range => s"bytes ${range.from} to ${range.to}").mkString(", ") +
+            s"; they are kept in ${directory.path.resolve("damaged")}."
+      )
+    } finally directory.close()
+  }
+
   /** A parent that was killed cannot stop its broker, but its end of the pipe closes. */
   private def stopAtEndOfStdin(stop: CountDownLatch): Unit = {
     val reader = new Thread(
@@ -74,6 +92,7 @@ object Main {
     case "--listen" :: value :: rest => parse(rest, parsed.copy(listen = Some(value)))
     case "--data" :: value :: rest => parse(rest, parsed.copy(data = Some(value)))
     case "--config" :: value :: rest => parse(rest, parsed.copy(config = Some(value)))
+    case "--repair" :: rest => parse(rest, parsed.copy(repair = true))
     case "--exit-with-stdin" :: rest => parse(rest, parsed.copy(exitWithStdin = true))
     case flag :: _ => throw new ConfigError(s"Unknown or incomplete argument '$flag'. $usage")
   }

@@ -57,6 +57,14 @@ class MainSuite extends munit.FunSuite {
 
   private def data(): String = StoreFixture.temporaryFolder().toString
 
+  test("--repair looks for damage first, and the broker serves then") {
+    val broker = new Broker("--listen", "127.0.0.1:0", "--data", data(), "--repair")
+    new SocketClient(broker.address).close()
+    broker.terminate()
+    assertEquals(broker.exitCode, 0)
+    assert(broker.stderr.contains("Nothing is damaged"), broker.stderr)
+  }
+
   test("a broker says it is ready, serves, and exits with 0 after SIGTERM") {
     val broker = new Broker("--listen", "127.0.0.1:0", "--data", data())
     val client = new SocketClient(broker.address)

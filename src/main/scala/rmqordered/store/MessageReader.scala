@@ -37,7 +37,14 @@ final class MessageReader(
         else if (start < min) empty(ReadStatus.OffsetTooSmall, min)
         else if (start == max) empty(ReadStatus.OffsetOverflowOne, start)
         else if (start > max) empty(ReadStatus.OffsetOverflowBadly, max)
-        else scan(key, queue, request, max, turn)
+        else
+          lostUntil(queue, start, max) match {
+            // As if retention had taken them: readers are told that messages are gone, and from
+            // where on there are some again.
+            case Some(end) =>
+              Some(ReadResult(ReadStatus.OffsetTooSmall, end, end, max, LogSlices.empty))
+            case None => scan(key, queue, request, max, turn)
+          }
     }
     answer match {
       case Some(result) => result
@@ -46,6 +53,17 @@ final class MessageReader(
         read(key, request, turn)
       case None => throw faults.damagedUnit(key, start, OutsideTheLog)
     }
+  }
+
+  /** Where lost messages end that begin at an offset. */
+  private def lostUntil(queue: ConsumeQueue, start: Long, max: Long): Option[Long] = {
+    var end = start
+    queue.scan(start, max) { (queueOffset, _, size, _) =>
+      val isLost = size == QueueRebuild.LostSize
+      if (isLost) end = queueOffset + 1
+      isLost
+    }
+    Option.when(end > start)(end)
   }
 
   private def scan(

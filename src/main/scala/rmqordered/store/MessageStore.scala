@@ -53,7 +53,7 @@ final class MessageStore(
   import parts.{index, log, queues}
 
   private val faultsFound = new StoreFaults
-  private val seals = new SealCheck(log, faultsFound)
+  private val seals = new SealCheck(log, parts.lost, faultsFound)
   private val logScrub = new LogScrub(log, seals)
   private val reader = new MessageReader(log, queues, seals, faultsFound)
   private val rebuild = new QueueRebuild(log, queues, topics, faultsFound)

@@ -30,13 +30,16 @@ final case class RecoveredLog(
  *
  * @param sealKey
  *   what marks the seals of this log, as far as the checkpoint knows
+ * @param lost
+ *   what an operator has given up, and is passed over
  */
 final class Recovery(
     files: FileLayer,
     folder: Path,
     segmentBytes: Int,
     durableTo: Option[Long],
-    sealKey: Option[Int] = None
+    sealKey: Option[Int] = None,
+    lost: Vector[LostRange] = Vector.empty
 ) {
   import Recovery._
 
@@ -153,8 +156,8 @@ final class Recovery(
       val known = durableTo.fold("later files exist")(to => s"it is known to reach $to")
       throw new StoreError(
         s"The commit log file ${last.file} is damaged at byte ${scan.position} " +
-          s"(${scan.problem.getOrElse("no record")}) and $known; restore it from a backup or " +
-          "move it and the later files away."
+          s"(${scan.problem.getOrElse("no record")}) and $known; restore it from a backup, or go on " +
+          "without those bytes: rmq-ordered broker --repair keeps them beside the log."
       )
     }
   }
@@ -179,7 +182,8 @@ final class Recovery(
             s"The commit log file ${last.file} is damaged at byte ${scan.position} " +
               s"(${scan.problem.getOrElse("no record")}): a good append at ${segment.baseOffset + start} " +
               s"says that the log was on disk up to $forcedTo, so this is no torn end. Nothing was " +
-              "cut off; restore the file from a backup or move it and the later files away."
+              "cut off; restore the file from a backup, or go on without those bytes: " +
+              "rmq-ordered broker --repair keeps them beside the log."
           )
         true
       }
@@ -195,7 +199,11 @@ final class Recovery(
     var position = start
     var result: Option[Scan] = None
     while (result.isEmpty) {
-      AppendSeal.check(segment.bytes, position) match {
+      val passed = lost.find(_.from == segment.baseOffset + position)
+      if (passed.isDefined) {
+        position = Math.min(passed.get.to - segment.baseOffset, segment.capacity.toLong).toInt
+        if (position == segment.capacity) result = Some(Scan(position, isFull = true, None))
+      } else AppendSeal.check(segment.bytes, position) match {
         case AppendSeal.Whole(sealAt, end, mark) =>
           val found = readAppend(segment, position, sealAt)
             .fold(problem => throw unreadable(segment, position, problem), identity)

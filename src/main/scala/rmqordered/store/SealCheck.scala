@@ -15,8 +15,11 @@ import rmqordered.store.SealCheck.Range
  * lies before it, once.
  *
  * Thread-safe.
+ *
+ * @param lost
+ *   what is known to be damaged and was given up, so nobody needs to hear of it
  */
-final class SealCheck(log: CommitLog, faults: StoreFaults) {
+final class SealCheck(log: CommitLog, lost: Vector[LostRange], faults: StoreFaults) {
   private val files = new ConcurrentHashMap[java.lang.Long, Checked]()
   private val keys = Set(log.sealKey)
 
@@ -63,7 +66,8 @@ final class SealCheck(log: CommitLog, faults: StoreFaults) {
       step match {
         case LogWalk.Bad(next, reason) if !damaged.exists(_.overlaps(at, next)) =>
           damaged = damaged :+ Range(at, next)
-          faults.damagedAppend(segment.file, at, next, reason)
+          if (!lost.exists(_.from == segment.baseOffset + at))
+            faults.damagedAppend(segment.file, at, next, reason)
         case _ => ()
       }
       step.next

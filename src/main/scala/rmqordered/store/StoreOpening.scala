@@ -16,6 +16,8 @@ import rmqordered.util.Json
  *   up to where the log is known to be on disk
  * @param sealKey
  *   what marks the seals of this log
+ * @param lost
+ *   what an operator has given up
  */
 final case class OpenedStore(
     log: CommitLog,
@@ -25,7 +27,8 @@ final case class OpenedStore(
     scannedRecords: Long,
     isNew: Boolean,
     durableTo: Long,
-    sealKey: Int
+    sealKey: Int,
+    lost: Vector[LostRange]
 )
 
 /**
@@ -52,13 +55,15 @@ final class StoreOpening(
   private val segmentBytes = config(Settings.mappedFileSizeCommitLog)
   private val queues = new QueueTable(directory, queueFileBytes)
   private val index = new KeyIndex(files, directory.index, indexShape)
+  private val lost = LostRanges.read(directory)
   private val recovery =
     new Recovery(
       files,
       directory.commitLog,
       segmentBytes,
       checkpoint.map(_.logOffset),
-      checkpoint.flatMap(_.sealKey)
+      checkpoint.flatMap(_.sealKey),
+      lost
     )
   private val logMin = recovery.minOffset.getOrElse(0L)
   // Queues that the checkpoint knows and that still belong to a living topic.
@@ -89,6 +94,7 @@ final class StoreOpening(
         followers.filter(record.position.commitLogOffset >= _.durableTo).foreach(_.replay(record))
       }
     }
+    if (isAnew) keepLostEnds()
     val recovered = catchUp(scanned)
     queues.removeStrangers()
     topics.lowerTombstones(recovered.end)
@@ -106,7 +112,8 @@ final class StoreOpening(
       recovered.scannedRecords,
       isNew = checkpoint.isEmpty && recovered.end == 0L,
       durableTo,
-      sealKey
+      sealKey,
+      lost
     )
   }
 
@@ -163,7 +170,7 @@ final class StoreOpening(
   private def isRight(queue: ConsumeQueue, key: QueueKey, queueOffset: Long): Boolean = {
     var isFound = false
     queue.scan(queueOffset, queueOffset + 1) { (_, commitLogOffset, size, _) =>
-      isFound = recordAt(commitLogOffset).exists { record =>
+      isFound = size == QueueRebuild.LostSize || recordAt(commitLogOffset).exists { record =>
         record.size == size && record.position.queueOffset == queueOffset &&
         QueueKey(record.envelope.topic, record.envelope.queueId) == key
       }
@@ -217,6 +224,7 @@ final class StoreOpening(
     val queue = queues.getOrCreate(key)
     // The first message left of a queue; those before it went with retention.
     if (isAnew && logMin > 0 && queue.minOffset == queue.nextOffset) queue.startAt(at.queueOffset)
+    if (lost.exists(_.to <= at.commitLogOffset)) fillLost(queue, at.queueOffset)
     ensureDense(key, queue.nextOffset, at.queueOffset)
     queue.ensureRoom(1)
     queue.append(at.commitLogOffset, record.size, record.content.tagsCode)
@@ -225,6 +233,23 @@ final class StoreOpening(
       val hashes = MessageKeys.hashes(record.envelope.topicBytes, record.content.marks)
       index.ensureRoom(hashes.length, at.commitLogOffset)
       index.add(hashes, at.commitLogOffset)
+    }
+  }
+
+  /** Units up to an offset whose messages are lost: at the place of the message before them. */
+  private def fillLost(queue: ConsumeQueue, end: Long): Unit = if (queue.nextOffset < end) {
+    val isFirst = queue.nextOffset == queue.minOffset
+    val place = if (isFirst) logMin else queue.commitLogOffset(queue.nextOffset - 1)
+    queue.ensureRoom((end - queue.nextOffset).toInt)
+    while (queue.nextOffset < end) queue.append(place, QueueRebuild.LostSize, 0L)
+    queue.publish(end)
+  }
+
+  /** Nobody else may get the offsets of the last messages of a queue, though they are lost. */
+  private def keepLostEnds(): Unit = lost.foreach { range =>
+    val ends = known.view.mapValues(_.max).toMap ++ range.ends
+    ends.foreach { case (key, end) =>
+      if (topics.isAlive(key.topic, range.from)) fillLost(queues.getOrCreate(key), end)
     }
   }
 
