@@ -41,8 +41,8 @@ def broker(
         bool,
         typer.Option(
             "--repair",
-            help="First give up what is damaged in the commit log: the bytes are kept in the folder "
-            "`damaged` beside it, and readers are told that those messages are lost.",
+            help="First give up what is damaged in the commit log: the bytes are kept in the "
+            "folder `damaged` beside it, and readers are told that those messages are lost.",
         ),
     ] = False,
 ) -> None:

@@ -4,7 +4,7 @@ package rmqordered.config
  * Every setting of the broker. RocketMQ's own name is used where it has one for the same thing, so
  * that an operator can guess. `conf/broker.conf` lists the same names with the same defaults.
  */
-object Settings extends SecuritySettings with ConnectionSettings {
+object Settings extends SecuritySettings with ConnectionSettings with UpkeepSettings {
   private val KiB = 1024
   private val MiB = 1024 * KiB
 
@@ -112,20 +112,6 @@ object Settings extends SecuritySettings with ConnectionSettings {
     )
   val messageIndexEnable: Setting[Boolean] =
     Setting.flag("messageIndexEnable", true, "Index messages by key and id, for queries.")
-  val checkpointIntervalMs: Setting[Int] =
-    Setting.int(
-      "checkpointIntervalMs",
-      10000,
-      100 to 600000,
-      "Time between checkpoints: after a crash so much of the log is read again."
-    )
-  val scrubBytesPerSecond: Setting[Int] =
-    Setting.int(
-      "scrubBytesPerSecond",
-      MiB,
-      0 to 1024 * MiB,
-      "Bytes of the commit log compared with their checksums in the background; 0: none."
-    )
   // RocketMQ 5.x RebalanceLockManager: 60 s. Must stay above the clients' 30 s of trust.
   val lockMaxLiveTimeMs: Setting[Int] =
     Setting.int(

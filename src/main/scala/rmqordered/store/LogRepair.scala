@@ -76,7 +76,7 @@ final class LogRepair(directory: DataDirectory, segmentBytes: Int) {
         expected += made.capacity
       }
     }
-    files.forceFolder(directory.commitLog)
+    if (bases.nonEmpty) files.forceFolder(directory.commitLog)
   }
 
   private def steps(segment: MappedSegment): Iterator[(Int, LogWalk.Step)] =
