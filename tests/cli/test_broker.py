@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Spawn
+from tests.support.promises import proves
 from tests.support.waiting import wait_until
 
 from rmq_ordered import Client, EmbeddedBroker
+from rmq_ordered.client import OrderedProducer, QueueReader, ReadPlan
+from rmq_ordered.errors import OffsetOutOfRange
+from rmq_ordered.model import QueueRange
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
@@ -69,3 +73,49 @@ def test_the_broker_goes_on_when_its_standard_input_ends(spawn: Spawn, tmp_path:
     wait_until(lambda: "serving address=" in (tmp_path / "stderr").read_text(), "it serves", 20)
     with Client(address) as client:
         assert client.routes.brokers()
+
+
+@proves("damaged-log-repaired", "damaged-log-stops")
+def test_a_damaged_log_stops_the_broker_until_it_is_repaired_and_the_loss_is_told(
+    spawn: Spawn, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    settings = tmp_path / "broker.conf"
+    # The checkpoint is from the start: nothing but the seals says what was on disk.
+    settings.write_text("checkpointIntervalMs=600000\n")
+    arguments = ("broker", "--listen", "127.0.0.1:0", "--data", str(data), "--config")
+    broker = spawn(*arguments, str(settings))
+    assert broker.stdout is not None
+    with Client(broker.stdout.readline().decode().split()[1]) as client:
+        client.broker.create_topic("orders", 1)
+        producer = OrderedProducer(client, "orders")
+        sent = [producer.send("k", b"message %d" % n) for n in range(10)]
+        queue = sent[0].queue
+    broker.kill()
+    broker.wait(20)
+    log = data / "commitlog" / f"{0:020}"
+    content = bytearray(log.read_bytes())
+    content[content.index(b"message 4")] ^= 1
+    log.write_bytes(content)
+
+    broker = spawn(*arguments, str(settings))
+    assert broker.wait(30) == 1
+    told = (tmp_path / "stderr").read_text()
+    assert str(log) in told
+    assert "--repair" in told
+    assert log.read_bytes() == content
+
+    broker = spawn(*arguments, str(settings), "--repair")
+    assert broker.stdout is not None
+    with Client(broker.stdout.readline().decode().split()[1]) as client:
+        reader = QueueReader(client)
+
+        def offsets(start: int, end: int) -> list[int]:
+            rows = reader.read(ReadPlan(QueueRange(queue, start, end)))
+            return [offset for batch in rows for offset in batch.column("offset").to_pylist()]
+
+        assert offsets(0, 4) == [0, 1, 2, 3]
+        assert offsets(5, 10) == [5, 6, 7, 8, 9]
+        with pytest.raises(OffsetOutOfRange):
+            offsets(0, 10)
+    assert len(list((data / "damaged").iterdir())) == 1
