@@ -11,6 +11,7 @@ import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes, Subscript
 import rmqordered.handler._
 import rmqordered.lease.{
   LeaseFile,
+  LeaseJournal,
   LeaseSettings,
   QueueLockManager,
   ReadingRuns,
@@ -100,13 +101,16 @@ final class BrokerCore(
   )
   private val producers = new ProducerGroups[Connection](remembered.producers)
   private val locks = new QueueLockManager(
-    new LeaseFile(directory.table("queueLeases")),
+    new LeaseJournal(
+      directory.journal("queueLeases"),
+      new LeaseFile(directory.table("queueLeases"))
+    ),
     clock,
     LeaseSettings(
       config(Settings.lockMaxLiveTimeMs).toLong,
       config(Settings.maxQueueLeases),
       // Milliseconds go by faster than epochs are given.
-      floorWithoutFile = if (store.isNew) 0L else Math.max(clock.wallMillis(), store.lastStoreTime),
+      floorAfterLoss = if (store.isNew) 0L else Math.max(clock.wallMillis(), store.lastStoreTime),
       exists = hasQueue
     )
   )

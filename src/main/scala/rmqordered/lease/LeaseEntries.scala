@@ -1,7 +1,5 @@
 package rmqordered.lease
 
-import rmqordered.util.Clock
-
 /**
  * A key of the lock table.
  *
@@ -19,88 +17,83 @@ private[lease] final case class LeaseEntry(epoch: Long, lease: Option[Lease]) {
   def isExpired(now: Long): Boolean = lease.exists(held => !held.isOver && !held.isHeld(now))
 
   def ended: LeaseEntry = copy(lease = lease.map(_.copy(isOver = true)))
+
+  /** What is recorded at a moment. */
+  def recorded(at: Moment): RecordedLease = lease match {
+    case None => RecordedLease(epoch, None, 0L, 0L, isEnded = false, at.wall)
+    case Some(held) =>
+      // An epoch that only may be over is no reason to let others in after the next start.
+      val until = if (held.isOver) 0L else at.wall + (held.expiresAt - at.monotonic)
+      val isEnded = !held.isHeld(at.monotonic)
+      RecordedLease(epoch, Some(held.clientId), held.grantedAtWall, until, isEnded, at.wall)
+  }
 }
+
+/**
+ * How many leases a group has that are not known to be over, and when the last of them ends unless
+ * it is renewed.
+ */
+private[lease] final case class GroupLeases(count: Int, until: Long)
 
 /**
  * The lock table at one moment: immutable.
  *
  * @param floor
- *   no key that is missing was ever given a higher epoch: keys can be forgotten, and still no epoch
- *   is given twice
+ *   all epochs to come are above it: keys can be forgotten, and still no epoch is given twice
+ * @param groups
+ *   the groups that hold something, counted with every change, so that nobody need walk the table
  */
-private[lease] final case class LeaseEntries(entries: Map[LeaseKey, LeaseEntry], floor: Long) {
-
+private[lease] final case class LeaseEntries private (
+    entries: Map[LeaseKey, LeaseEntry],
+    floor: Long,
+    groups: Map[String, GroupLeases]
+) {
   def get(key: LeaseKey): Option[LeaseEntry] = entries.get(key)
 
   def size: Int = entries.size
 
-  def nextEpoch(key: LeaseKey): Long = lastEpoch(key) + 1
+  def nextEpoch(key: LeaseKey): Long = Math.max(lastEpoch(key), floor) + 1
 
   def lastEpoch(key: LeaseKey): Long = get(key).fold(floor)(_.epoch)
 
+  /**
+   * Whether a group has a live lease. A group may count as holding one for some seconds more if it
+   * gave back its newest and let others expire, until their end is noted.
+   */
+  def isHolding(group: String, now: Long): Boolean = groups.get(group).exists(now <= _.until)
+
   def ++(changed: Iterable[(LeaseKey, LeaseEntry)]): LeaseEntries =
-    copy(entries = entries ++ changed)
-
-  /** Without the keys that match, whose epochs are not given again. */
-  def forget(matches: (LeaseKey, LeaseEntry) => Boolean): LeaseEntries = {
-    val (gone, kept) = entries.partition { case (key, entry) => matches(key, entry) }
-    LeaseEntries(kept, gone.valuesIterator.map(_.epoch).foldLeft(floor)(Math.max))
-  }
-
-  /** What is recorded at a moment, given in both times. */
-  def recorded(now: Long, wall: Long): RecordedLeases = {
-    val leases = entries.map { case (key, entry) =>
-      val recorded = entry.lease match {
-        case None => RecordedLease(entry.epoch, None, 0L, 0L, isEnded = false)
-        case Some(lease) =>
-          // An epoch that only may be over is no reason to let others in after the next start.
-          val until = if (lease.isOver) 0L else wall + (lease.expiresAt - now)
-          RecordedLease(
-            entry.epoch,
-            Some(lease.clientId),
-            lease.grantedAtWall,
-            until,
-            isEnded = !lease.isHeld(now)
-          )
-      }
-      key -> recorded
+    changed.foldLeft(this) { case (table, (key, entry)) =>
+      table.copy(
+        entries = table.entries.updated(key, entry),
+        groups = table.counted(key, Some(entry))
+      )
     }
-    RecordedLeases(leases, floor, wall)
+
+  /** Without some keys, whose epochs are not given again. */
+  def forget(keys: Iterable[LeaseKey]): LeaseEntries =
+    keys.foldLeft(this) { (table, key) =>
+      table.copy(
+        entries = table.entries - key,
+        floor = Math.max(table.floor, table.get(key).fold(0L)(_.epoch)),
+        groups = table.counted(key, None)
+      )
+    }
+
+  private def counted(key: LeaseKey, changed: Option[LeaseEntry]): Map[String, GroupLeases] = {
+    def counting(entry: Option[LeaseEntry]) = entry.flatMap(_.lease).filterNot(_.isOver)
+    val (before, after) = (counting(get(key)), counting(changed))
+    if (before.isEmpty && after.isEmpty) groups
+    else {
+      val found = groups.getOrElse(key.group, GroupLeases(0, Long.MinValue))
+      val count = found.count + after.size - before.size
+      val until = after.fold(found.until)(lease => Math.max(found.until, lease.expiresAt))
+      if (count == 0) groups - key.group
+      else groups.updated(key.group, GroupLeases(count, until))
+    }
   }
 }
 
-/**
- * The lock table after a start. Who held a queue may still be at work and trust its lease, so
- * nobody else gets it for one lifetime, whatever the clock says. Whether the owner's epoch counts
- * is for the recorded expiry to say: if that has passed, or the clock shows less than it has shown
- * before and nobody can tell, it does not, and the owner asks for a new one.
- */
-private[lease] final class LeaseRestart(
-    clock: Clock,
-    lifetimeMs: Long,
-    renewalSaveMs: Long
-) {
-  private val now = clock.monotonicMillis()
-  private val wall = clock.wallMillis()
-
-  def restored(recorded: RecordedLeases): LeaseEntries = {
-    val isClockBehind = wall < recorded.savedAtWall
-    val entries = recorded.leases.map { case (key, lease) =>
-      key -> LeaseEntry(lease.epoch, lease.owner.map(revived(lease, _, isClockBehind)))
-    }
-    LeaseEntries(entries.toMap, recorded.floor)
-  }
-
-  private def revived(recorded: RecordedLease, owner: String, isClockBehind: Boolean): Lease = {
-    // A renewal is recorded so much later at most.
-    val isPast = wall > recorded.expiresAtWall + renewalSaveMs
-    Lease(
-      owner,
-      recorded.epoch,
-      recorded.grantedAtWall,
-      recorded.grantedAtWall,
-      expiresAt = if (recorded.isEnded) now - 1 else now + lifetimeMs,
-      isOver = recorded.isEnded || isPast || isClockBehind
-    )
-  }
+private[lease] object LeaseEntries {
+  def empty(floor: Long): LeaseEntries = new LeaseEntries(Map.empty, floor, Map.empty)
 }

@@ -5,45 +5,14 @@ import scala.jdk.CollectionConverters._
 import rmqordered.model.MessageQueue
 import rmqordered.util.{Json, SmallFile}
 
-/**
- * What outlives the process: the last epoch of a key and who had it, if it was not given back.
- *
- * @param expiresAtWall
- *   when the lease would end, as far as was known when this was recorded
- * @param isEnded
- *   it was known to have ended
- */
-final case class RecordedLease(
-    epoch: Long,
-    owner: Option[String],
-    grantedAtWall: Long,
-    expiresAtWall: Long,
-    isEnded: Boolean
-)
-
-/**
- * All leases as they are recorded.
- *
- * @param floor
- *   no key that is not among them was ever given a higher epoch
- * @param savedAtWall
- *   when this was recorded
- */
-final case class RecordedLeases(
-    leases: Iterable[(LeaseKey, RecordedLease)],
-    floor: Long,
-    savedAtWall: Long
-)
-
-/** The leases on disk: JSON, replaced as a whole. */
+/** All leases in one JSON file, as versions before the journal kept them: read, never written. */
 final class LeaseFile(file: SmallFile) {
-
-  def name: String = file.name
 
   /** What was recorded last, or nothing when the file is not there. */
   def load(): Option[RecordedLeases] =
-    // An older version would give epochs out twice, so a damaged file stops the broker.
+    // Its previous version would give epochs out twice, so a damaged file stops the broker.
     Json.readStrictly(file).map { root =>
+      val savedAt = root.path("savedAt").asLong()
       val leases = root
         .path("leases")
         .elements()
@@ -60,30 +29,14 @@ final class LeaseFile(file: SmallFile) {
             owner,
             node.path("grantedAt").asLong(),
             node.path("expiresAt").asLong(),
-            node.path("ended").asBoolean()
+            node.path("ended").asBoolean(),
+            savedAt
           )
         }
-        .toVector
-      RecordedLeases(leases, root.path("floor").asLong(), root.path("savedAt").asLong())
+        .toMap
+      RecordedLeases(leases, root.path("floor").asLong())
     }
 
-  /** @throws java.io.IOException when the leases may not survive; then nothing may be granted */
-  def save(recorded: RecordedLeases): Unit = {
-    val root = Json.obj().put("floor", recorded.floor).put("savedAt", recorded.savedAtWall)
-    val array = root.putArray("leases")
-    recorded.leases.foreach { case (key, lease) =>
-      val node = array
-        .addObject()
-        .put("group", key.group)
-        .put("topic", key.queue.topic)
-        .put("brokerName", key.queue.brokerName)
-        .put("queueId", key.queue.queueId)
-        .put("epoch", lease.epoch)
-      lease.owner.foreach { owner =>
-        node.put("clientId", owner).put("grantedAt", lease.grantedAtWall)
-        if (lease.isEnded) node.put("ended", true) else node.put("expiresAt", lease.expiresAtWall)
-      }
-    }
-    file.replace(Json.bytes(root))
-  }
+  /** What is in it is elsewhere now. */
+  def remove(): Unit = file.remove()
 }

@@ -17,13 +17,25 @@ private[lease] final class LeaseRoom(
   import settings.{exists, maxLeases}
 
   private val isTight = table.size + unknown.size > maxLeases
-  private val kept: LeaseEntries =
-    if (!isTight) table
+
+  /**
+   * Which keys are forgotten for them: some more than are needed, so that the table is not looked
+   * through for each; not all, so that what has to be recorded has a bound.
+   */
+  val forgotten: Seq[LeaseKey] =
+    if (!isTight) Nil
     else {
       val wanted = known.toSet
-      table.forget((key, entry) => !entry.isHeld(now) && !wanted(key))
+      val needed = table.size + unknown.size - maxLeases
+      table.entries.iterator
+        .collect { case (key, entry) if !entry.isHeld(now) && !wanted(key) => key }
+        .take(Math.max(needed, LeaseRoom.ForgottenTogether))
+        .toVector
     }
-  private val room = Math.max(maxLeases - kept.size, 0)
+
+  /** The table with room for them. */
+  val cleared: LeaseEntries = table.forget(forgotten)
+  private val room = Math.max(maxLeases - cleared.size, 0)
   private val (real, strange) = unknown.partition(key => exists(key.queue))
   private val maxStrange = maxLeases / LeaseRoom.StrangeShare
 
@@ -44,11 +56,9 @@ private[lease] final class LeaseRoom(
     strange.drop(strangeRoom).map(
       _ -> s"the queue does not exist, and all $maxStrange leases of such queues are in use"
     ) ++ (real ++ admittedStrange).drop(room).map(_ -> s"all $maxLeases leases are in use")
-
-  /** The table with room for them. */
-  def cleared: LeaseEntries = kept
 }
 
 private[lease] object LeaseRoom {
   private val StrangeShare = 10
+  private val ForgottenTogether = 1000
 }

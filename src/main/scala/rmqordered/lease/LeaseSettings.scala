@@ -9,9 +9,9 @@ import rmqordered.model.MessageQueue
  *   how many keys are remembered
  * @param renewalSaveMs
  *   how often `QueueLockManager.flush` is called
- * @param floorWithoutFile
- *   what no epoch given by an earlier run was above, if there was one: for the case that the file
- *   of leases is lost
+ * @param floorAfterLoss
+ *   what no epoch given by an earlier run was above, if there was one: for the case that what was
+ *   recorded of the leases is lost, or its end is
  * @param exists
  *   whether this broker has a queue
  */
@@ -19,7 +19,7 @@ final case class LeaseSettings(
     lifetimeMs: Long,
     maxLeases: Int,
     renewalSaveMs: Long = LeaseSettings.RenewalSaveMs,
-    floorWithoutFile: Long = 0L,
+    floorAfterLoss: Long = 0L,
     exists: MessageQueue => Boolean = _ => true
 )
 

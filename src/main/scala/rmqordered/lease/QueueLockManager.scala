@@ -1,8 +1,11 @@
 package rmqordered.lease
 
 import java.io.IOException
+import java.util.concurrent.locks.ReentrantLock
 
 import org.slf4j.LoggerFactory
+
+import scala.collection.mutable
 
 import rmqordered.model.MessageQueue
 import rmqordered.util.Clock
@@ -17,8 +20,8 @@ import rmqordered.util.Clock
  *
  * No threads: expiry is computed when somebody asks, strictly after `lifetimeMs` since the last
  * renewal. Thread-safe: changes are made one at a time and may wait for the disk (`changes`); the
- * table itself is locked for moments only (`this`), so that the fence in front of every pull never
- * waits for a disk.
+ * table itself is locked for moments only (`this`), so that neither a renewal nor the fence in front
+ * of every pull ever waits for a disk.
  *
  * After a restart nobody but the recorded owner gets a queue for one lifetime counted from the
  * restart: it may still be at work and trust its lease. Its epoch counts unless it has expired or
@@ -28,7 +31,7 @@ import rmqordered.util.Clock
  * a floor under all epochs to come keeps theirs from being given again.
  */
 final class QueueLockManager(
-    file: LeaseFile,
+    journal: LeaseJournal,
     clock: Clock,
     settings: LeaseSettings,
     historyCapacity: Int = OwnershipHistory.DefaultCapacity
@@ -36,111 +39,141 @@ final class QueueLockManager(
   import QueueLockManager._
   import settings.lifetimeMs
 
-  private val changes = new Object
-  // Renewals since the last write, or a write that failed.
-  private var isUnrecorded = false
-  // Written under both locks, hence readable under either.
+  // Fair: a long flush, made in steps, lets everybody in between its steps.
+  private val changes = new ReentrantLock(true)
+  private val flushing = new Object
+  private val recorder = new LeaseRecorder(journal, clock)
+  // Keys that are not on disk as they are in the table: renewals, lives that began anew with a
+  // start, and writes that failed.
+  private val unrecorded = mutable.LinkedHashSet.empty[LeaseKey]
+  // Read and written under `this`; but for renewals and what the clock ends, only whoever has
+  // `changes` writes it.
   private var table: LeaseEntries = restore()
   // Rises with every change but a renewal. Under `this`.
   private var changesOfOwner = 0L
   private val history = new OwnershipHistory(historyCapacity)
 
-  private def restore(): LeaseEntries = file.load() match {
-    case Some(recorded) =>
-      new LeaseRestart(clock, lifetimeMs, settings.renewalSaveMs).restored(recorded)
+  private def restore(): LeaseEntries = journal.load() match {
+    case Some(loaded) =>
+      if (!loaded.isWhole) warnOfLoss()
+      val restored = new LeaseRestart(clock, settings).restored(loaded)
+      unrecorded ++= restored.entries.collect { case (key, entry) if entry.lease.nonEmpty => key }
+      restored
     case None =>
-      if (settings.floorWithoutFile > 0)
-        logger.warn(
-          "the leases of an earlier run are missing; epochs go on above {} file={}",
-          settings.floorWithoutFile,
-          file.name
-        )
-      val empty = LeaseEntries(Map.empty, settings.floorWithoutFile)
-      // From now on a file that is missing was lost.
-      val _ = record(empty)
+      if (settings.floorAfterLoss > 0) warnOfLoss()
+      val empty = LeaseEntries.empty(settings.floorAfterLoss)
+      // From now on files that are missing were lost.
+      recorder.writeBase(journal.rotate() -> empty)
       empty
   }
 
+  private def warnOfLoss(): Unit = logger.warn(
+    "leases of an earlier run may be missing; epochs go on above {} file={}",
+    settings.floorAfterLoss,
+    journal.name
+  )
+
   /**
    * Asks for queues; each is judged on its own. New grants of one call are recorded together, so a
-   * batch costs one write.
+   * batch costs one write. Renewals wait for no write.
    */
   def tryLock(
       group: String,
       clientId: String,
       queues: Seq[MessageQueue]
-  ): Map[MessageQueue, LockOutcome] = changes.synchronized {
-    val now = clock.monotonicMillis()
-    val wall = clock.wallMillis()
+  ): Map[MessageQueue, LockOutcome] = {
     val asked = queues.distinct.map(LeaseKey(group, _))
-    val (held, wanted) = asked.partition(isTaken(_, clientId, now))
-    val kept = held.map(key => key.queue -> renewOrRefuse(key, clientId, now, wall))
-    val (known, unknown) = wanted.partition(table.get(_).isDefined)
-    val room = new LeaseRoom(table, settings, now, known, unknown)
-    val full = room.refused.map { case (key, reason) => key.queue -> LockOutcome.Refused(reason) }
-    val granted = grant(room.cleared, known ++ room.admitted, clientId, now, wall)
-    (kept ++ full ++ granted).toMap
+    val kept = renew(asked, clientId)
+    val wanted = asked.filterNot(kept.contains)
+    val granted = if (wanted.isEmpty) Map.empty else changing(grant(wanted, clientId))
+    (kept ++ granted).map { case (key, outcome) => key.queue -> outcome }
   }
 
-  /** Not to be granted anew: live, or nobody else's until its owner is certain to have given up. */
-  private def isTaken(key: LeaseKey, clientId: String, now: Long): Boolean =
-    table.get(key).flatMap(_.lease).exists { lease =>
-      lease.isLive(now) || (lease.isHeld(now) && lease.clientId != clientId)
-    }
-
-  private def renewOrRefuse(key: LeaseKey, clientId: String, now: Long, wall: Long): LockOutcome = {
-    val entry = table.get(key).get
-    val lease = entry.lease.get
-    if (lease.clientId != clientId) LockOutcome.HeldBy(lease)
-    else {
-      val renewed = lease.copy(renewedAtWall = wall, expiresAt = now + lifetimeMs)
-      synchronized { table = table ++ Seq(key -> entry.copy(lease = Some(renewed))) }
-      isUnrecorded = true
-      LockOutcome.Renewed(renewed)
-    }
+  private def changing[T](action: => T): T = {
+    changes.lock()
+    try action
+    finally changes.unlock()
   }
 
-  private def grant(
-      cleared: LeaseEntries,
-      keys: Seq[LeaseKey],
-      clientId: String,
-      now: Long,
-      wall: Long
-  ): Seq[(MessageQueue, LockOutcome)] = {
-    val changed = keys.map { key =>
-      val epoch = cleared.nextEpoch(key)
-      key -> LeaseEntry(epoch, Some(Lease(clientId, epoch, wall, wall, now + lifetimeMs)))
-    }
-    if (changed.isEmpty) Nil
-    else if (!record(cleared ++ changed))
-      changed.map { case (key, _) =>
-        key.queue -> LockOutcome.Refused(s"the lease could not be recorded in ${file.name}")
+  private def current: LeaseEntries = synchronized(table)
+
+  /** Whatever it is but a renewal: what was found to be live is looked at again after it. */
+  private def changeOwners(change: LeaseEntries => LeaseEntries): Unit = synchronized {
+    table = change(table)
+    changesOfOwner += 1
+  }
+
+  /** Judges the queues that cannot be granted anew: live, or nobody else's for a while. */
+  private def renew(asked: Seq[LeaseKey], clientId: String): Map[LeaseKey, LockOutcome] =
+    synchronized {
+      val (now, wall) = (clock.monotonicMillis(), clock.wallMillis())
+      val outcomes = for {
+        key <- asked
+        lease <- table.get(key).flatMap(_.lease)
+        if lease.isLive(now) || (lease.isHeld(now) && lease.clientId != clientId)
+      } yield key -> {
+        if (lease.clientId != clientId) LockOutcome.HeldBy(lease)
+        else LockOutcome.Renewed(lease.copy(renewedAtWall = wall, expiresAt = now + lifetimeMs))
       }
-    else {
-      changed.foreach { case (key, entry) => announceGrant(key, entry, wall) }
-      put(cleared ++ changed)
-      changed.map { case (key, entry) => key.queue -> LockOutcome.Granted(entry.lease.get) }
+      val renewed = outcomes.collect { case (key, LockOutcome.Renewed(lease)) =>
+        key -> LeaseEntry(lease.epoch, Some(lease))
+      }
+      table = table ++ renewed
+      unrecorded ++= renewed.map(_._1)
+      outcomes.toMap
     }
+
+  /** Under `changes`. What was given to somebody else meanwhile is judged again. */
+  private def grant(asked: Seq[LeaseKey], clientId: String): Map[LeaseKey, LockOutcome] = {
+    val kept = renew(asked, clientId)
+    val wanted = asked.filterNot(kept.contains)
+    val at = recorder.now
+    val before = current
+    val (known, unknown) = wanted.partition(before.get(_).isDefined)
+    val room = new LeaseRoom(before, settings, at.monotonic, known, unknown)
+    val full = room.refused.map { case (key, reason) => key -> LockOutcome.Refused(reason) }
+    val changed = (known ++ room.admitted).map { key =>
+      val epoch = room.cleared.nextEpoch(key)
+      key -> LeaseEntry(epoch, Some(Lease(clientId, epoch, at.wall, at.wall, at.monotonic + lifetimeMs)))
+    }
+    val isRecorded =
+      changed.isEmpty || recorder.record(changed, room.cleared, at, room.forgotten)
+    if (isRecorded && changed.nonEmpty) {
+      changed.foreach { case (key, entry) => announceGrant(before, key, entry, at.wall) }
+      changeOwners(_.forget(room.forgotten) ++ changed)
+    }
+    val granted = changed.map { case (key, entry) =>
+      key -> (if (isRecorded) LockOutcome.Granted(entry.lease.get) else unrecordable)
+    }
+    kept ++ full ++ granted
   }
 
-  private def announceGrant(key: LeaseKey, entry: LeaseEntry, wall: Long): Unit = {
-    val previous = table.get(key).flatMap(_.lease).map(_.clientId)
+  private def unrecordable: LockOutcome =
+    LockOutcome.Refused(s"the lease could not be recorded in ${journal.name}")
+
+  private def announceGrant(
+      before: LeaseEntries,
+      key: LeaseKey,
+      entry: LeaseEntry,
+      wall: Long
+  ): Unit = {
+    val previous = before.get(key).flatMap(_.lease).map(_.clientId)
     val reason =
       if (previous.isDefined) OwnershipEvent.TakeoverAfterExpiry else OwnershipEvent.Granted
     announce(OwnershipEvent(wall, key, previous, entry.lease.map(_.clientId), entry.epoch, reason))
   }
 
   /** Gives queues back. Only the owner's word counts, expired or not, from any connection. */
-  def unlock(group: String, clientId: String, queues: Seq[MessageQueue]): Unit =
-    changes.synchronized {
-      val ended = leasesOf(group, queues).filter(_._2.clientId == clientId)
-      if (ended.nonEmpty) {
-        end(ended, table ++ freed(ended), OwnershipEvent.Unlocked)
-        // If this write fails the queue is free all the same, and the next `flush` tries again;
-        // after a restart its old owner would merely be waited for.
-        val _ = record(table)
-      }
+  def unlock(group: String, clientId: String, queues: Seq[MessageQueue]): Unit = changing {
+    val ended = leasesOf(group, queues).filter(_._2.clientId == clientId)
+    if (ended.nonEmpty) {
+      val changed = freed(ended)
+      end(ended, OwnershipEvent.Unlocked)(_ ++ changed)
+      // If this write fails the queue is free all the same, and the next `flush` tries again;
+      // after a restart its old owner would merely be waited for.
+      if (!recorder.record(changed, current, recorder.now)) remember(ended.map(_._1))
     }
+  }
 
   /**
    * Ends the epochs of queues whatever their owners think, because their offsets are being reset:
@@ -150,17 +183,16 @@ final class QueueLockManager(
    * @throws java.io.IOException
    *   when that could not be recorded; then nothing is changed
    */
-  def endEpochs(group: String, queues: Seq[MessageQueue])(reset: => Unit): Unit =
-    changes.synchronized {
-      val ended = leasesOf(group, queues)
-      if (ended.nonEmpty) {
-        val changed = table ++ freed(ended)
-        if (!record(changed))
-          throw new IOException(s"the end of a lease could not be recorded in ${file.name}")
-        end(ended, changed, OwnershipEvent.Reset)
-      }
-      reset
+  def endEpochs(group: String, queues: Seq[MessageQueue])(reset: => Unit): Unit = changing {
+    val ended = leasesOf(group, queues)
+    if (ended.nonEmpty) {
+      val changed = freed(ended)
+      if (!recorder.record(changed, current, recorder.now))
+        throw new IOException(s"the end of a lease could not be recorded in ${journal.name}")
+      end(ended, OwnershipEvent.Reset)(_ ++ changed)
     }
+    reset
+  }
 
   /** Forgets the leases of a topic that is being deleted. */
   def removeTopic(topic: String): Unit = remove(_.queue.topic == topic)
@@ -168,50 +200,82 @@ final class QueueLockManager(
   /** Forgets the leases of a group that is being deleted. */
   def removeGroup(group: String): Unit = remove(_.group == group)
 
-  private def remove(matches: LeaseKey => Boolean): Unit = changes.synchronized {
-    val changed = table.forget((key, _) => matches(key))
-    if (changed.size < table.size) {
-      val ended = for {
-        (key, entry) <- table.entries.toSeq if matches(key)
-        lease <- entry.lease
-      } yield key -> lease
-      end(ended, changed, OwnershipEvent.Deleted)
+  private def remove(matches: LeaseKey => Boolean): Unit = changing {
+    val gone = current.entries.iterator.collect {
+      case (key, entry) if matches(key) => key -> entry.lease
+    }.toVector
+    if (gone.nonEmpty) {
+      val keys = gone.map(_._1)
+      val ended = gone.collect { case (key, Some(lease)) => key -> lease }
+      end(ended, OwnershipEvent.Deleted)(_.forget(keys))
       // As with an unlock.
-      val _ = record(table)
+      if (!recorder.record(Nil, current, recorder.now, keys)) remember(keys)
     }
   }
 
-  private def leasesOf(group: String, queues: Seq[MessageQueue]): Seq[(LeaseKey, Lease)] =
+  private def leasesOf(group: String, queues: Seq[MessageQueue]): Seq[(LeaseKey, Lease)] = {
+    val now = current
     for {
       queue <- queues.distinct
       key = LeaseKey(group, queue)
-      lease <- table.get(key).flatMap(_.lease)
+      lease <- now.get(key).flatMap(_.lease)
     } yield key -> lease
+  }
 
   private def freed(leases: Seq[(LeaseKey, Lease)]): Seq[(LeaseKey, LeaseEntry)] =
     leases.map { case (key, lease) => key -> LeaseEntry(lease.epoch, None) }
 
-  private def end(
-      leases: Seq[(LeaseKey, Lease)],
-      changed: LeaseEntries,
-      reason: OwnershipEvent.Reason
+  private def end(leases: Seq[(LeaseKey, Lease)], reason: OwnershipEvent.Reason)(
+      change: LeaseEntries => LeaseEntries
   ): Unit = {
-    put(changed)
+    changeOwners(change)
     val wall = clock.wallMillis()
     leases.foreach { case (key, lease) =>
       announce(OwnershipEvent(wall, key, Some(lease.clientId), None, lease.epoch, reason))
     }
   }
 
-  /** Periodic: records renewals, and that leases have expired, so that a restart knows. */
-  def flush(): Unit = changes.synchronized {
+  /**
+   * Periodic: records renewals, and that leases have expired, so that a restart knows; writes a new
+   * base when the journal has grown. In steps: locks and unlocks wait for one at most.
+   */
+  def flush(): Unit = flushing.synchronized {
+    noteExpired()
+    while (recordSome()) ()
+    if (changing(journal.isGrown)) recorder.writeBase(changing(journal.rotate() -> current))
+  }
+
+  private def noteExpired(): Unit = {
     val now = clock.monotonicMillis()
-    val expired = table.entries.filter(_._2.isExpired(now))
-    if (expired.nonEmpty || isUnrecorded) {
-      val changed = table ++ expired.map { case (key, entry) => key -> entry.ended }
-      if (record(changed)) put(changed)
+    val expired = current.entries.iterator.collect { case (key, e) if e.isExpired(now) => key }
+    expired.grouped(LeaseRecorder.StepKeys).foreach { keys =>
+      synchronized {
+        // Some may have been granted again since.
+        val ended = keys.flatMap(key => table.get(key).filter(_.isExpired(now)).map(key -> _.ended))
+        changeOwners(_ ++ ended)
+        unrecorded ++= ended.map(_._1)
+      }
     }
   }
+
+  /** Records some of what is not on disk as it is; false if nothing is left, or nothing can be. */
+  private def recordSome(): Boolean = changing {
+    val at = recorder.now
+    val (keys, now) = synchronized {
+      val step = unrecorded.iterator.take(LeaseRecorder.StepKeys).toVector
+      unrecorded --= step
+      (step, table)
+    }
+    if (keys.isEmpty) false
+    else {
+      val (known, gone) = keys.partition(now.get(_).isDefined)
+      val isRecorded = recorder.record(known.map(key => key -> now.get(key).get), now, at, gone)
+      if (!isRecorded) remember(keys)
+      isRecorded
+    }
+  }
+
+  private def remember(keys: Seq[LeaseKey]): Unit = synchronized(unrecorded ++= keys)
 
   /**
    * The fence in front of pulls and commits: runs the action only if exactly this epoch is live,
@@ -268,32 +332,12 @@ final class QueueLockManager(
   }
 
   /** Whether a group holds any queue, which is how RocketMQ knows that it consumes in order. */
-  def hasLiveLease(group: String): Boolean = synchronized {
-    val now = clock.monotonicMillis()
-    table.entries.exists { case (key, entry) => key.group == group && entry.isLive(now) }
-  }
+  def hasLiveLease(group: String): Boolean = current.isHolding(group, clock.monotonicMillis())
 
   /** Everything not given back, live or not, with the time it is judged at. */
   def snapshot(): LeaseSnapshot = synchronized {
     val leases = table.entries.iterator.flatMap { case (key, entry) => entry.lease.map(key -> _) }
     LeaseSnapshot(clock.monotonicMillis(), leases.toVector, history.toVector)
-  }
-
-  private def record(wanted: LeaseEntries): Boolean =
-    try {
-      file.save(wanted.recorded(clock.monotonicMillis(), clock.wallMillis()))
-      isUnrecorded = false
-      true
-    } catch {
-      case error: IOException =>
-        logger.error("the leases could not be recorded file={}", file.name, error)
-        isUnrecorded = true
-        false
-    }
-
-  private def put(changed: LeaseEntries): Unit = synchronized {
-    table = changed
-    changesOfOwner += 1
   }
 
   private def announce(event: OwnershipEvent): Unit = {

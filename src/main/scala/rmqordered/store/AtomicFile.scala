@@ -43,6 +43,11 @@ final class AtomicFile(path: Path, files: FileLayer = DiskFiles) extends SmallFi
     files.forceFolder(path.getParent)
   }
 
+  override def remove(): Unit = synchronized {
+    Seq(path, backup).filter(files.exists).foreach(files.delete)
+    files.forceFolder(path.getParent)
+  }
+
   private def sibling(suffix: String): Path =
     path.resolveSibling(path.getFileName.toString + suffix)
 }

@@ -15,7 +15,8 @@ import org.slf4j.LoggerFactory
  * commitlog/              messages
  * consumequeue/TOPIC/ID/  index of each queue
  * index/                  index by key
- * config/NAME.json        topics, groups, offsets, leases, key-value pairs, the store's checkpoint
+ * config/NAME.json        topics, groups, offsets, key-value pairs, the store's checkpoint
+ * config/queueLeases.N.*  leases: a base and the changes since
  * config/sendStreams.bin  the last stamps, as of an earlier end of the commit log
  * config/pops.bin         what is popped, likewise
  * config/runs.log         which runs of queries read under which leases
@@ -33,6 +34,12 @@ final class DataDirectory private (val path: Path, val files: FileLayer, lock: A
   def table(name: String): AtomicFile = {
     files.createFolder(config)
     new AtomicFile(config.resolve(s"$name.json"), files)
+  }
+
+  /** A table's base and the changes since. */
+  def journal(name: String): JournalFolder = {
+    files.createFolder(config)
+    new JournalFolder(config, name, files)
   }
 
   /** The snapshot of send streams. */

@@ -22,6 +22,9 @@ trait SmallFile {
   /** The content before the last replacement, where it is kept. */
   def readPrevious(): Option[Array[Byte]] = None
 
+  /** Deletes the file and its previous version. */
+  def remove(): Unit = ()
+
   /** Makes the previous content the current one, and puts a damaged one aside. */
   def restorePrevious(): Unit = ()
 }

@@ -1,14 +1,18 @@
 package rmqordered.handler
 
 import rmqordered.Proves._
-import rmqordered.lease.{LeaseFile, LeaseSettings, LockOutcome, QueueLockManager}
+import rmqordered.lease.{LeaseFile, LeaseJournal, LeaseSettings, LockOutcome, QueueLockManager}
 import rmqordered.model.MessageQueue
-import rmqordered.util.{ManualClock, MemoryFile}
+import rmqordered.util.{ManualClock, MemoryFile, MemoryJournals}
 
 class LeaseMemorySuite extends munit.FunSuite {
   private val clock = new ManualClock()
   private val locks =
-    new QueueLockManager(new LeaseFile(new MemoryFile()), clock, LeaseSettings(60000, 1000))
+    new QueueLockManager(
+      new LeaseJournal(new MemoryJournals, new LeaseFile(new MemoryFile())),
+      clock,
+      LeaseSettings(60000, 1000)
+    )
   private val memory = new LeaseMemory(locks, clock, maxBytes = 10000)
 
   private def lock(client: String, queueId: Int): LockOutcome = {

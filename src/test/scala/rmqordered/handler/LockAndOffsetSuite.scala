@@ -165,7 +165,7 @@ class LockAndOffsetSuite extends BrokerSuite {
     val first = new TestBroker(folder)
     val epoch = epochOf(ready(first).lock("c1", "g", "t", 0))
     first.close()
-    Seq("queueLeases.json", "queueLeases.json.bak").foreach(name =>
+    Seq("queueLeases.1.base", "queueLeases.1.journal").foreach(name =>
       java.nio.file.Files.deleteIfExists(folder.resolve("config").resolve(name))
     )
     val second = new TestBroker(folder)

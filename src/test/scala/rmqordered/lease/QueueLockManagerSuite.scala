@@ -2,7 +2,7 @@ package rmqordered.lease
 
 import rmqordered.Proves._
 import rmqordered.model.MessageQueue
-import rmqordered.util.{ManualClock, MemoryFile}
+import rmqordered.util.{ManualClock, MemoryFile, MemoryJournals}
 
 class QueueLockManagerSuite extends munit.FunSuite {
   private val Lifetime = 60000L
@@ -10,14 +10,20 @@ class QueueLockManagerSuite extends munit.FunSuite {
   private val other = MessageQueue("orders", "broker-a", 1)
 
   private final class World(
-      val file: MemoryFile = new MemoryFile(),
-      settings: LeaseSettings = LeaseSettings(Lifetime, 1000)
+      val files: MemoryJournals = new MemoryJournals,
+      settings: LeaseSettings = LeaseSettings(Lifetime, 1000),
+      earlier: MemoryFile = new MemoryFile()
   ) {
     val clock = new ManualClock()
     var locks: QueueLockManager = start()
 
     def start(): QueueLockManager =
-      new QueueLockManager(new LeaseFile(file), clock, settings, historyCapacity = 5)
+      new QueueLockManager(
+        new LeaseJournal(files, new LeaseFile(earlier), capacity = 2000),
+        clock,
+        settings,
+        historyCapacity = 5
+      )
 
     def restart(): Unit = locks = start()
 
@@ -124,19 +130,19 @@ class QueueLockManagerSuite extends munit.FunSuite {
   test("a batch of grants is one write, and renewals are none") {
     val world = new World
     val queues = (0 until 100).map(MessageQueue("t", "broker-a", _))
-    val before = world.file.replacements
+    val before = world.files.appends.length
     world.locks.tryLock("g", "a", queues)
-    assertEquals(world.file.replacements, before + 1)
+    assertEquals(world.files.appends.length, before + 1)
     world.locks.tryLock("g", "a", queues)
-    assertEquals(world.file.replacements, before + 1)
+    assertEquals(world.files.appends.length, before + 1)
   }
 
   test("a grant that cannot be recorded is not granted") {
     val world = new World
-    world.file.isBroken = true
+    world.files.isBroken = true
     assert(world.lock("a").isInstanceOf[LockOutcome.Refused])
     assert(!world.isCurrent(1L))
-    world.file.isBroken = false
+    world.files.isBroken = false
     assertEquals(world.epoch("a"), 1L)
   }
 
@@ -144,7 +150,7 @@ class QueueLockManagerSuite extends munit.FunSuite {
     val world = new World
     world.lock("a")
     world.clock.advance(Lifetime + 1)
-    world.file.isBroken = true
+    world.files.isBroken = true
     assert(world.lock("b").isInstanceOf[LockOutcome.Refused])
     assert(!world.isCurrent(1L) && !world.isCurrent(2L))
   }
@@ -152,7 +158,7 @@ class QueueLockManagerSuite extends munit.FunSuite {
   test("a renewal needs no write and goes on while the disk is broken") {
     val world = new World
     world.lock("a")
-    world.file.isBroken = true
+    world.files.isBroken = true
     assert(world.lock("a").isInstanceOf[LockOutcome.Renewed])
   }
 
@@ -234,15 +240,15 @@ class QueueLockManagerSuite extends munit.FunSuite {
   test("nothing is recorded while nobody renews and nothing expires") {
     val world = new World
     world.lock("a")
-    val before = world.file.replacements
+    val before = world.files.appends.length
     world.locks.flush()
-    assertEquals(world.file.replacements, before)
+    assertEquals(world.files.appends.length, before)
     world.lock("a")
     (0 until 3).foreach(_ => world.locks.flush())
-    assertEquals(world.file.replacements, before + 1)
+    assertEquals(world.files.appends.length, before + 1)
     world.clock.advance(Lifetime + 1)
     (0 until 3).foreach(_ => world.locks.flush())
-    assertEquals(world.file.replacements, before + 2)
+    assertEquals(world.files.appends.length, before + 2)
   }
 
   test(
@@ -275,10 +281,10 @@ class QueueLockManagerSuite extends munit.FunSuite {
   }
 
   test("when the file of leases is lost, epochs go on above all that were given") {
-    val world = new World(settings = LeaseSettings(Lifetime, 1000, floorWithoutFile = 5000L))
+    val world = new World(settings = LeaseSettings(Lifetime, 1000, floorAfterLoss = 5000L))
     assertEquals(world.epoch("a"), 5001L)
     // The file is there from the first start on, so that its loss is noticed.
-    assert(new World().file.text.contains("leases"))
+    assert(new World().files.bases.nonEmpty)
   }
 
   test("a full table refuses queues it does not know and serves those it does") {
@@ -310,9 +316,9 @@ class QueueLockManagerSuite extends munit.FunSuite {
     val world = new World(settings = LeaseSettings(Lifetime, 1))
     world.lock("a", queue)
     world.locks.unlock("g", "a", Seq(queue))
-    world.file.isBroken = true
+    world.files.isBroken = true
     assert(world.lock("a", other).isInstanceOf[LockOutcome.Refused])
-    world.file.isBroken = false
+    world.files.isBroken = false
     assertEquals(world.epoch("a", other), 2L)
     world.locks.unlock("g", "a", Seq(other))
     assertEquals(world.epoch("b", queue), 3L)
@@ -440,31 +446,61 @@ class QueueLockManagerSuite extends munit.FunSuite {
     assert(world.locks.ifCurrent("g", queue, 2L)(()).isRight)
   }
 
-  test("the fence does not wait for the disk") {
+  test("neither the fence nor a renewal waits for the disk".proves("renewals-on-their-own")) {
+    val world = new World
+    world.lock("a", other)
     val reached = new java.util.concurrent.CountDownLatch(1)
     val goOn = new java.util.concurrent.CountDownLatch(1)
-    val slow = new rmqordered.util.SmallFile {
-      override def name: String = "slow"
-      override def read(): Option[Array[Byte]] = None
-      override def replace(content: Array[Byte]): Unit =
-        // The first one is the empty table.
-        if (new String(content).contains("clientId")) {
-          reached.countDown()
-          goOn.await()
-        }
+    world.files.onAppend = () => {
+      reached.countDown()
+      goOn.await()
     }
-    val locks = new QueueLockManager(
-      new LeaseFile(slow),
-      new ManualClock(),
-      LeaseSettings(Lifetime, 10)
-    )
-    val granting = new Thread(() => { val _ = locks.tryLock("g", "a", Seq(queue)) })
+    val granting = new Thread(() => { val _ = world.lock("a", queue) })
     granting.start()
     reached.await()
-    assert(locks.ifCurrent("g", queue, 1L)(()).isLeft, "granted before it was recorded")
+    assert(!world.isCurrent(1L), "granted before it was recorded")
+    assert(world.lock("a", other).isInstanceOf[LockOutcome.Renewed])
+    assert(world.lock("b", other).isInstanceOf[LockOutcome.HeldBy])
+    assert(world.locks.hasLiveLease("g"))
     goOn.countDown()
     granting.join()
-    assert(locks.ifCurrent("g", queue, 1L)(()).isRight)
+    assert(world.isCurrent(1L))
+  }
+
+  test("whether a group holds a queue is known without a look at the leases of others".proves(
+    "lookups-bounded"
+  )) {
+    val random = new scala.util.Random(7)
+    val clock = new ManualClock()
+    val held = scala.collection.mutable.Map.empty[(String, Int), Long]
+    val locks = new QueueLockManager(
+      new LeaseJournal(new MemoryJournals, new LeaseFile(new MemoryFile()), capacity = 2000),
+      clock,
+      LeaseSettings(Lifetime, 1000)
+    )
+    (1 to 3000).foreach { step =>
+      val (group, id) = (s"g${random.nextInt(4)}", random.nextInt(5))
+      val asked = Seq(MessageQueue("t", "broker-a", id))
+      random.nextInt(8) match {
+        case 0 => clock.advance(random.nextInt(2 * Lifetime.toInt).toLong)
+        case 1 | 2 =>
+          locks.unlock(group, "a", asked)
+          val _ = held.remove((group, id))
+        case 3 if random.nextInt(20) == 0 =>
+          locks.removeGroup(group)
+          held.keys.filter(_._1 == group).toSeq.foreach(held.remove)
+        case _ =>
+          locks.tryLock(group, "a", asked)
+          held((group, id)) = clock.monotonicMillis() + Lifetime
+      }
+      locks.flush()
+      (0 until 4).foreach { i =>
+        val naive = held.exists { case ((g, _), until) =>
+          g == s"g$i" && clock.monotonicMillis() <= until
+        }
+        assertEquals(locks.hasLiveLease(s"g$i"), naive, s"step $step, group g$i")
+      }
+    }
   }
 
   test("between the end of an epoch and the reset it is for nobody gets the queue") {

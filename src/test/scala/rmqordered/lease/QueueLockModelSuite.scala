@@ -1,11 +1,14 @@
 package rmqordered.lease
 
+import java.nio.file.Path
+
 import scala.collection.mutable
 import scala.util.{Random, Try}
 
 import rmqordered.Proves._
 import rmqordered.model.MessageQueue
-import rmqordered.util.{ManualClock, MemoryFile}
+import rmqordered.store.{JournalFolder, PowerFailure, SimulatedDisk}
+import rmqordered.util.{JournalFiles, ManualClock, MemoryFile, MemoryJournals}
 
 /**
  * The lock manager under random locks, unlocks, resets, waits, restarts and disk failures. Without
@@ -21,8 +24,11 @@ class QueueLockModelSuite extends munit.FunSuite {
   // Fewer than there are queues, so that keys are forgotten.
   private val settings = LeaseSettings(Lifetime, maxLeases = 2, renewalSaveMs = SaveMs)
 
-  private def start(file: MemoryFile, clock: ManualClock, maxLeases: Int): QueueLockManager =
-    new QueueLockManager(new LeaseFile(file), clock, settings.copy(maxLeases = maxLeases))
+  private def start(files: JournalFiles, clock: ManualClock, maxLeases: Int): QueueLockManager = {
+    // So small that journals are full and bases are written all the time.
+    val journal = new LeaseJournal(files, new LeaseFile(new MemoryFile()), capacity = 500)
+    new QueueLockManager(journal, clock, settings.copy(maxLeases = maxLeases))
+  }
 
   /** What the manager should be, written down without any care for speed or crashes. */
   private final class Model(clock: ManualClock) {
@@ -65,7 +71,7 @@ class QueueLockModelSuite extends munit.FunSuite {
   private def compare(seed: Int): Unit = {
     val random = new Random(seed)
     val clock = new ManualClock()
-    val file = new MemoryFile()
+    val file = new MemoryJournals
     var locks = start(file, clock, maxLeases = 100)
     val model = new Model(clock)
     (1 to 300).foreach { step =>
@@ -115,7 +121,9 @@ class QueueLockModelSuite extends munit.FunSuite {
     private val owner = mutable.Map.empty[MessageQueue, (String, Long)]
     // How long a client trusts its last answer, and how long its epoch may be live.
     private val trust, until = mutable.Map.empty[(MessageQueue, Long), Long]
-    var takeovers, revivals = 0
+    // Where a grant was not answered, and may be recorded all the same.
+    private val unsure = mutable.Set.empty[MessageQueue]
+    var takeovers, revivals, failures = 0
 
     def granted(client: String, queue: MessageQueue, lease: Lease, isNew: Boolean): Unit = {
       val now = clock.monotonicMillis()
@@ -123,10 +131,11 @@ class QueueLockModelSuite extends munit.FunSuite {
         assert(trust((queue, epoch)) < now, s"$client got what $other may still trust in")
         takeovers += 1
       }
-      if (isNew)
+      if (isNew || (unsure(queue) && lease.epoch > highest(queue)))
         assert(lease.epoch > highest(queue), s"epoch ${lease.epoch} after ${highest(queue)}")
       else assertEquals(owner.get(queue), Some((client, lease.epoch)), "renewed without a grant")
       highest(queue) = lease.epoch
+      unsure -= queue
       owner(queue) = (client, lease.epoch)
       trust((queue, lease.epoch)) = now + Lifetime
       until((queue, lease.epoch)) = now + Lifetime
@@ -139,6 +148,15 @@ class QueueLockModelSuite extends munit.FunSuite {
 
     def unlocked(client: String, queue: MessageQueue): Unit =
       if (owner.get(queue).exists(_._1 == client)) ended(queue)
+
+    /** Asked for, but there was no answer. */
+    def asked(queues: Seq[MessageQueue]): Unit = unsure ++= queues
+
+    /** Given back, but there was no answer: the broker may still wait for the owner. */
+    def trustsNoMore(queue: MessageQueue, client: Option[String]): Unit =
+      owner.get(queue).filter(found => client.forall(_ == found._1)).foreach { case (_, epoch) =>
+        trust((queue, epoch)) = Long.MinValue
+      }
 
     /** After a kill the broker counts from its start, and may not know of the last renewals. */
     def restarted(): Unit = {
@@ -154,7 +172,7 @@ class QueueLockModelSuite extends munit.FunSuite {
       val now = clock.monotonicMillis()
       val live = (1L to highest(queue) + 1).filter(e => locks.ifCurrent("g", queue, e)(()).isRight)
       assert(live.length <= 1, s"epochs $live of one queue are live")
-      live.foreach { epoch =>
+      live.filterNot(epoch => epoch > highest(queue) && unsure(queue)).foreach { epoch =>
         assertEquals(epoch, highest(queue), "a live epoch is not the last one")
         val end = until((queue, epoch))
         assert(end != Long.MinValue, s"epoch $epoch was given back and is live")
@@ -164,10 +182,15 @@ class QueueLockModelSuite extends munit.FunSuite {
     }
   }
 
-  private def hunt(seed: Int): Told = {
+  private def hunt(seed: Int, losesPower: Boolean = false): Told = {
     val random = new Random(seed)
     val clock = new ManualClock()
-    val file = new MemoryFile()
+    val memory = new MemoryJournals
+    // Sectors so small that frames and bases are torn.
+    val disk = new SimulatedDisk(random, sectorBytes = 32)
+    val folder = Path.of("/data")
+    disk.createFolder(folder, isForced = true)
+    val file = if (losesPower) new JournalFolder(folder, "leases", disk) else memory
     var locks = start(file, clock, settings.maxLeases)
     val told = new Told(clock)
     val mayGoBack = random.nextBoolean()
@@ -189,34 +212,56 @@ class QueueLockModelSuite extends munit.FunSuite {
         }
       }
     }
+    def restart(): Unit = {
+      if (random.nextInt(3) == 0) clock.advance(random.nextInt(2 * Lifetime.toInt).toLong)
+      locks = start(file, clock, settings.maxLeases)
+      told.restarted()
+    }
+    // The power may fail in the middle of the action; it was not answered then.
+    def powered(unanswered: => Unit)(action: => Unit): Unit = {
+      if (losesPower && random.nextInt(4) == 0) disk.failAt(1 + random.nextInt(8))
+      try action
+      catch {
+        case _: PowerFailure =>
+          told.failures += 1
+          unanswered
+          disk.crash()
+          sinceFlush = 0L
+          restart()
+      }
+    }
     def step(): Unit = {
       val client = clients(random.nextInt(clients.length))
       val asked = queues.filter(_ => random.nextBoolean())
       random.nextInt(14) match {
-        case 0 => pass(random.nextInt(2 * Lifetime.toInt).toLong)
-        case 1 | 2 => pass(random.nextInt(Lifetime.toInt / 2).toLong)
+        case 0 => powered(())(pass(random.nextInt(2 * Lifetime.toInt).toLong))
+        case 1 | 2 => powered(())(pass(random.nextInt(Lifetime.toInt / 2).toLong))
         case 3 => jump()
         case 4 =>
           // Killed: whatever was not recorded is gone.
-          if (random.nextInt(3) == 0) clock.advance(random.nextInt(2 * Lifetime.toInt).toLong)
-          locks = start(file, clock, settings.maxLeases)
-          told.restarted()
+          restart()
         case 5 =>
-          locks.unlock("g", client, asked)
-          asked.foreach(told.unlocked(client, _))
-        case 6 if random.nextInt(4) == 0 =>
-          locks.removeTopic("t")
-          queues.foreach(told.ended)
-        case _ =>
-          file.isBroken = random.nextInt(8) == 0
-          locks.tryLock("g", client, asked).foreach {
-            case (queue, LockOutcome.Granted(lease)) =>
-              told.granted(client, queue, lease, isNew = true)
-            case (queue, LockOutcome.Renewed(lease)) =>
-              told.granted(client, queue, lease, isNew = false)
-            case (_, LockOutcome.HeldBy(_) | LockOutcome.Refused(_)) => ()
+          powered(asked.foreach(told.trustsNoMore(_, Some(client)))) {
+            locks.unlock("g", client, asked)
+            asked.foreach(told.unlocked(client, _))
           }
-          file.isBroken = false
+        case 6 if random.nextInt(4) == 0 =>
+          powered(queues.foreach(told.trustsNoMore(_, None))) {
+            locks.removeTopic("t")
+            queues.foreach(told.ended)
+          }
+        case _ =>
+          memory.isBroken = random.nextInt(8) == 0
+          powered(told.asked(asked)) {
+            locks.tryLock("g", client, asked).foreach {
+              case (queue, LockOutcome.Granted(lease)) =>
+                told.granted(client, queue, lease, isNew = true)
+              case (queue, LockOutcome.Renewed(lease)) =>
+                told.granted(client, queue, lease, isNew = false)
+              case (_, LockOutcome.HeldBy(_) | LockOutcome.Refused(_)) => ()
+            }
+          }
+          memory.isBroken = false
       }
       told.check(locks, mayGoBack)
     }
@@ -230,8 +275,16 @@ class QueueLockModelSuite extends munit.FunSuite {
   test("no two clients hold a queue and no epoch comes twice, whatever the clock shows".proves(
     "leases-over-restart"
   )) {
-    val runs = (1 to 200).map(hunt)
+    val runs = (1 to 200).map(hunt(_))
     assert(runs.map(_.takeovers).sum > 200, "hardly anybody took over")
     assert(runs.map(_.revivals).sum > 1000, "hardly any epoch was live")
+  }
+
+  test("the same holds when the power fails in the middle of a write, and each start succeeds".proves(
+    "leases-over-restart"
+  )) {
+    val runs = (1 to 25).map(hunt(_, losesPower = true))
+    assert(runs.map(_.failures).sum > 200, "hardly any power failure")
+    assert(runs.map(_.takeovers).sum > 10, "hardly anybody took over")
   }
 }

@@ -8,7 +8,7 @@ import scala.util.Random
 
 import rmqordered.Proves._
 import rmqordered.model.MessageQueue
-import rmqordered.util.{Eventually, ManualClock, MemoryFile, MemoryRecords}
+import rmqordered.util.{Eventually, ManualClock, MemoryFile, MemoryJournals, MemoryRecords}
 
 /** Which runs may write: by the rules one by one, against a naive model, and from many threads. */
 class ReadingRunsSuite extends munit.FunSuite {
@@ -19,13 +19,17 @@ class ReadingRunsSuite extends munit.FunSuite {
 
   private final class Rig(val limits: RunLimits = many) {
     val clock = new ManualClock()
-    private val file = new MemoryFile()
+    private val files = new MemoryJournals
     var records = new MemoryRecords()
     var locks: QueueLockManager = newLocks()
     var runs: ReadingRuns = newRuns()
 
     private def newLocks() =
-      new QueueLockManager(new LeaseFile(file), clock, LeaseSettings(Lifetime, 100))
+      new QueueLockManager(
+        new LeaseJournal(files, new LeaseFile(new MemoryFile())),
+        clock,
+        LeaseSettings(Lifetime, 100)
+      )
     private def newRuns() = new ReadingRuns(records, locks, clock, limits)
 
     def restart(): Unit = {

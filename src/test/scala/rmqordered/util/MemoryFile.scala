@@ -23,5 +23,7 @@ final class MemoryFile(initial: Option[String] = None, previous: Option[String] 
     content = Some(bytes.clone())
   }
 
+  override def remove(): Unit = content = None
+
   def text: String = content.fold("")(new String(_, "UTF-8"))
 }
