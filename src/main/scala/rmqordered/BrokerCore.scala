@@ -305,7 +305,7 @@ final class BrokerCore(
         pull.onReset
       ),
       relay = new RelayHandler(consumers, store, identity, calls),
-      lock = new LockHandler(locks, leaseMemory, writes, clock),
+      lock = new LockHandler(locks, leaseMemory, writes, clock, remembered.limits.queuesPerLock),
       group = new GroupHandler(
         GroupTables(groups, consumers, producers, offsets, store, traffic),
         identity,

@@ -1,9 +1,14 @@
 package rmqordered.config
 
 /**
- * What clients can make the broker remember, at most. All tables together stay well below half of
- * the 512 MiB of heap that the command line gives the broker.
+ * What one request may name, and what clients can make the broker remember, at most. Far above what
+ * clients need, so these are no settings of an operator. All tables together stay well below half
+ * of the 512 MiB of heap that the command line gives the broker.
  *
+ * @param groupsPerHeartbeat
+ *   consumer and producer groups that one heartbeat may name
+ * @param queuesPerLock
+ *   queues that one lock or unlock may name; a body holds few more
  * @param topicAttributes
  *   characters of a topic's attributes
  * @param subscriptionChars
@@ -34,6 +39,8 @@ package rmqordered.config
  *   how long a run that ended is remembered, and its writes refused
  */
 final case class LimitSettings(
+    groupsPerHeartbeat: Int = 4096,
+    queuesPerLock: Int = 20000,
     topicAttributes: Int = 4096,
     subscriptionChars: Int = 131072,
     kvValueChars: Int = 262144,

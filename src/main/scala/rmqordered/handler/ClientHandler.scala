@@ -46,6 +46,7 @@ final class ClientHandler(
     val clientId = body.path("clientID").asText()
     if (clientId.isBlank) throw Failures.invalid("The heartbeat's clientID is blank.")
     Failures.ensureNone(Names.textProblem("clientID", clientId))
+    ensureFew(body)
     val identity = ClientIdentity(clientId, call.command.language, call.command.version)
     val fingerprint = body.path("heartbeatFingerprint").asInt()
     val keepsSubscriptions = fingerprint != 0 && body.path("withoutSub").asBoolean(false)
@@ -71,6 +72,12 @@ final class ClientHandler(
         "IS_SUB_CHANGE" -> isSubChange.toString
       )
     )
+  }
+
+  private def ensureFew(body: JsonNode): Unit = {
+    val named = body.path("consumerDataSet").size() + body.path("producerDataSet").size()
+    if (named > limits.groupsPerHeartbeat)
+      throw Failures.tooMany("groups", named, limits.groupsPerHeartbeat)
   }
 
   /** As in RocketMQ, a group that may not exist is passed over without an error. */

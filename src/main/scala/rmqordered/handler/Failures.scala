@@ -73,6 +73,9 @@ object Failures {
   def ensureNone(problems: Iterable[String]): Unit =
     problems.headOption.foreach(problem => throw invalid(problem))
 
+  def tooMany(what: String, found: Int, most: Int): Refusal =
+    invalid(s"The request names $found $what, at most $most are served; send several requests.")
+
   def notANumber(field: String, value: String): Refusal =
     invalid(s"The header field $field is not a number: '${value.take(40)}'.")
 

@@ -19,7 +19,8 @@ final class LockHandler(
     locks: QueueLockManager,
     memory: LeaseMemory,
     writes: WriteFence,
-    clock: Clock
+    clock: Clock,
+    maxQueues: Int
 ) {
 
   /**
@@ -129,7 +130,12 @@ final class LockHandler(
   private final class LockBody(body: ObjectNode) {
     val group: String = body.path("consumerGroup").asText()
     val clientId: String = body.path("clientId").asText()
-    val queues: Seq[MessageQueue] = Bodies.messageQueues(body.path("mqSet"))
+    val queues: Seq[MessageQueue] = {
+      val named = body.path("mqSet").size()
+      if (named > maxQueues)
+        throw Failures.tooMany("queues", named, maxQueues)
+      Bodies.messageQueues(body.path("mqSet"))
+    }
     val runGoesOn: Boolean = body.path("runGoesOn").asBoolean(false)
 
     /** Leases outlive restarts: nothing illegal may get into their table. */

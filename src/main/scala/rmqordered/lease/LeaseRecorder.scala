@@ -38,7 +38,9 @@ private[lease] final class LeaseRecorder(journal: LeaseJournal, clock: Clock) {
         false
     }
 
-  /** Writes the table as it was when a journal began. Without it that journal's forerunners stay. */
+  /**
+   * Writes the table as it was when a journal began. Without it that journal's forerunners stay.
+   */
   def writeBase(begin: => (Long, LeaseEntries)): Unit =
     try {
       val at = now

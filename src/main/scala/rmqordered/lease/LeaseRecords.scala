@@ -48,7 +48,9 @@ object RecordedLeases {
   val none: RecordedLeases = RecordedLeases(Map.empty, 0L)
 }
 
-/** What became of some keys, recorded together: all of it or nothing. None: the key is forgotten. */
+/**
+ * What became of some keys, recorded together: all of it or nothing. None: the key is forgotten.
+ */
 final case class LeaseChanges(
     entries: Seq[(LeaseKey, Option[RecordedLease])],
     floor: Long,

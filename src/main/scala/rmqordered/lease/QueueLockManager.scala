@@ -20,8 +20,8 @@ import rmqordered.util.Clock
  *
  * No threads: expiry is computed when somebody asks, strictly after `lifetimeMs` since the last
  * renewal. Thread-safe: changes are made one at a time and may wait for the disk (`changes`); the
- * table itself is locked for moments only (`this`), so that neither a renewal nor the fence in front
- * of every pull ever waits for a disk.
+ * table itself is locked for moments only (`this`), so that neither a renewal nor the fence in
+ * front of every pull ever waits for a disk.
  *
  * After a restart nobody but the recorded owner gets a queue for one lifetime counted from the
  * restart: it may still be at work and trust its lease. Its epoch counts unless it has expired or
@@ -134,7 +134,10 @@ final class QueueLockManager(
     val full = room.refused.map { case (key, reason) => key -> LockOutcome.Refused(reason) }
     val changed = (known ++ room.admitted).map { key =>
       val epoch = room.cleared.nextEpoch(key)
-      key -> LeaseEntry(epoch, Some(Lease(clientId, epoch, at.wall, at.wall, at.monotonic + lifetimeMs)))
+      key -> LeaseEntry(
+        epoch,
+        Some(Lease(clientId, epoch, at.wall, at.wall, at.monotonic + lifetimeMs))
+      )
     }
     val isRecorded =
       changed.isEmpty || recorder.record(changed, room.cleared, at, room.forgotten)

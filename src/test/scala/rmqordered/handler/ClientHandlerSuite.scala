@@ -2,6 +2,7 @@ package rmqordered.handler
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import rmqordered.Proves._
 import rmqordered.handler.TestClient._
 import rmqordered.protocol.{RemotingCommand, RequestCode, ResponseCode}
 import rmqordered.util.Json
@@ -195,5 +196,21 @@ class ClientHandlerSuite extends BrokerSuite {
     body.get("consumerDataSet").get(0).asInstanceOf[ObjectNode].put("messageModel", "BROADCASTING")
     assertEquals(client.callJson(RequestCode.HeartBeat, body).code, 0)
     assert(!client.hasAnswer)
+  }
+
+  broker.test("a heartbeat that names too many groups is refused and makes none".proves(
+    "names-per-request"
+  )) { b =>
+    val client = b.connect()
+    val body = Json.obj().put("clientID", "c1")
+    val consumers = body.putArray("consumerDataSet")
+    val producers = body.putArray("producerDataSet")
+    (0 until 2000).foreach(i => consumers.addObject().put("groupName", s"g$i"))
+    (0 until 2097).foreach(i => producers.addObject().put("groupName", s"p$i"))
+    val answer = client.callJson(RequestCode.HeartBeat, body)
+    assertEquals(answer.code, ResponseCode.InvalidParameter)
+    assert(answer.remark.exists(_.contains("names 4097 groups, at most 4096")), s"${answer.remark}")
+    val groups = json(client.call(RequestCode.GetAllSubscriptionGroupConfig))
+    assertEquals(groups.get("subscriptionGroupTable").size(), 0)
   }
 }

@@ -239,4 +239,24 @@ class LockAndOffsetSuite extends BrokerSuite {
     assertEquals((stuck.size(), neighbour.hasAnswer), (2, false))
     broker.close()
   }
+
+  broker.test(
+    "a lock or unlock that names too many queues is refused, and nothing is locked".proves(
+      "names-per-request"
+    )
+  ) { b =>
+    val client = ready(b)
+    val most = 0 until 20000
+    val codes = Seq(RequestCode.LockBatchMq, RequestCode.UnlockBatchMq)
+    codes.foreach { code =>
+      val answer = client.callJson(code, lockBody("c1", "g", "t", most :+ 20000))
+      assertEquals(answer.code, ResponseCode.InvalidParameter)
+      val expected = "The request names 20001 queues, at most 20000 are served; " +
+        "send several requests."
+      assertEquals(answer.remark, Some(expected))
+    }
+    assertEquals(json(client.call(RequestCode.GetQueueLeases)).get("leases").size(), 0)
+    val unlock = client.callJson(RequestCode.UnlockBatchMq, lockBody("c1", "g", "t", most))
+    assertEquals(unlock.code, 0)
+  }
 }

@@ -280,9 +280,11 @@ class QueueLockModelSuite extends munit.FunSuite {
     assert(runs.map(_.revivals).sum > 1000, "hardly any epoch was live")
   }
 
-  test("the same holds when the power fails in the middle of a write, and each start succeeds".proves(
-    "leases-over-restart"
-  )) {
+  test(
+    "the same holds when the power fails in the middle of a write, and each start succeeds".proves(
+      "leases-over-restart"
+    )
+  ) {
     val runs = (1 to 25).map(hunt(_, losesPower = true))
     assert(runs.map(_.failures).sum > 200, "hardly any power failure")
     assert(runs.map(_.takeovers).sum > 10, "hardly anybody took over")
