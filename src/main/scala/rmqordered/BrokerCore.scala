@@ -7,32 +7,19 @@ import org.slf4j.LoggerFactory
 
 import rmqordered.auth.{AccessControl, AclFile, StrictChecks}
 import rmqordered.config.{BrokerConfig, LimitSettings, Settings}
-import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes, SubscriptionGroups}
+import rmqordered.group.{ConsumerGroups, ProducerGroups, RequestModes}
 import rmqordered.handler._
-import rmqordered.lease.{
-  LeaseFile,
-  LeaseJournal,
-  LeaseSettings,
-  QueueLockManager,
-  ReadingRuns,
-  RunLimits
-}
-import rmqordered.model.{MessageQueue, QueueKey, TopicConfig}
+import rmqordered.model.QueueKey
 import rmqordered.net.ConnectionListener
-import rmqordered.offset.{ConsumerOffsets, OffsetLoss}
-import rmqordered.pop.{LogJournal, PopFollower, PopTable}
 import rmqordered.protocol.RemotingCommand
-import rmqordered.schedule.{DelayLimits, DelayPlanner, LevelDelivery, TimerDelivery}
+import rmqordered.schedule.{DelayLimits, DelayPlanner}
 import rmqordered.stats.Traffic
-import rmqordered.store.{DataDirectory, KvTable, MessageStore, TopicTable}
-import rmqordered.util.{Clock, OwnThread, Survive, WorkTurns}
-
-/** Something to be done again and again. */
-final case class PeriodicTask(everyMs: Long, run: () => Unit)
+import rmqordered.store.DataDirectory
+import rmqordered.util.{Clock, Survive, WorkTurns}
 
 /**
- * The broker without its sockets and timers: tables, store and handlers, made and joined here.
- * Tests drive it with their own connections and clock.
+ * The broker without its sockets and timers: what it keeps and what serves it, joined here. Tests
+ * drive it with their own connections and clock.
  *
  * @param worker
  *   serves requests that may wait for a small file to be flushed, one at a time, in order; takes as
@@ -61,79 +48,26 @@ final class BrokerCore(
   private val parked = new ParkedPulls(clock, config(Settings.maxParkedPulls))
   // Arrivals reach the pull handler, which is made after the store it reads.
   @volatile private var onArrival: QueueKey => Unit = _ => ()
-  private val pops = new PopTable
-  private val popFollower = new PopFollower(pops, directory.pops)
   private val parkedPops = new ParkedPops(clock, config(Settings.maxParkedPulls))
-  private val store = new MessageStore(
-    directory,
+  private val state = new BrokerState(
     config,
-    new TopicTable(directory.table("topics"), SystemTopics.of(config), remembered.topics),
     clock,
+    directory,
+    identity,
+    remembered,
     (key, count) => {
       traffic.onStored(key.topic, count)
       onArrival(key)
-    },
-    followers = Seq(popFollower)
+    }
   )
-  popFollower.clampTo(store)
-  pops.connect(new LogJournal(store, identity.storeHost))
-  private val kv = new KvTable(directory.table("kvConfig"), remembered.pairs)
-  private val groups = new SubscriptionGroups(
-    directory.table("subscriptionGroup"),
-    config(Settings.autoCreateSubscriptionGroup),
-    remembered.groups
-  )
-  private val offsets = new ConsumerOffsets(
-    directory.table("consumerOffset"),
-    remembered.offsets,
-    isFirstStart = store.logEnd == 0L,
-    everything = OffsetLoss(
-      Option(groups.all.map(_.name).toSet).filter(_.nonEmpty),
-      store.topics.all.filter(hasMessages).map(_.name).toSet
-    )
-  )
-  // Writes them too, if there was no file: from now on a missing one is a loss.
-  offsets.clampTo(store.maxOffset)
+  import state.{groups, kv, levels, locks, offsets, pops, runs, store, timers}
   private val consumers = new ConsumerGroups[Connection](
     clock,
     config(Settings.channelExpiredTimeout).toLong,
     remembered.members
   )
   private val producers = new ProducerGroups[Connection](remembered.producers)
-  private val locks = new QueueLockManager(
-    new LeaseJournal(
-      directory.journal("queueLeases"),
-      new LeaseFile(directory.table("queueLeases"))
-    ),
-    clock,
-    LeaseSettings(
-      config(Settings.lockMaxLiveTimeMs).toLong,
-      config(Settings.maxQueueLeases),
-      // Milliseconds go by faster than epochs are given.
-      floorAfterLoss = if (store.isNew) 0L else Math.max(clock.wallMillis(), store.lastStoreTime),
-      exists = hasQueue
-    )
-  )
-  private val recorder = new OwnThread("rmq-ordered-recorder")
-  private val runs = new ReadingRuns(
-    directory.records("runs", recorder, mayBeMissing = store.isNew),
-    locks,
-    clock,
-    RunLimits(limits.maxRuns, limits.maxRunReads, limits.maxRunsPerLease, limits.runMemoryMs)
-  )
   private val leaseMemory = new LeaseMemory(locks, clock, remembered.limits.leaseBytes)
-  private val levels = new LevelDelivery(
-    store,
-    config(Settings.messageDelayLevel),
-    directory.table("delayOffset"),
-    clock
-  )
-  private val timers = new TimerDelivery(
-    store,
-    directory.table("timerProgress"),
-    clock,
-    config(Settings.timerMaxWaiting)
-  )
   private val delays = new DelayPlanner(
     DelayLimits(config(Settings.messageDelayLevel), config(Settings.timerMaxDelaySec) * 1000L),
     clock,
@@ -192,12 +126,7 @@ final class BrokerCore(
     catch { case _: RejectedExecutionException => handlers.client.disconnected(connection) }
   }
 
-  def periodicTasks: Seq[PeriodicTask] = Seq(
-    PeriodicTask(config(Settings.flushConsumerOffsetInterval).toLong, () => offsets.flush()),
-    PeriodicTask(config(Settings.flushFencedOffsetInterval).toLong, () => offsets.flushFenced()),
-    PeriodicTask(LeaseSettings.RenewalSaveMs, () => locks.flush()),
-    PeriodicTask(GroupFlushMs, () => groups.flush()),
-    PeriodicTask(RunSweepMs, () => runs.sweep()),
+  def periodicTasks: Seq[PeriodicTask] = state.periodicTasks ++ Seq(
     PeriodicTask(GroupNews.PauseMs, () => news.sendDue()),
     PeriodicTask(ParkedSweepMs, () => parked.expire()),
     PeriodicTask(ParkedSweepMs, () => parkedPops.expire()),
@@ -206,12 +135,6 @@ final class BrokerCore(
     PeriodicTask(ClientCallSweepMs, () => calls.expire()),
     PeriodicTask(DelayedDeliveryMs, () => levels.run()),
     PeriodicTask(DelayedDeliveryMs, () => timers.run()),
-    PeriodicTask(config(Settings.flushDelayOffsetInterval).toLong, () => flushDelays()),
-    PeriodicTask(config(Settings.checkpointIntervalMs).toLong, () => store.checkpoint()),
-    PeriodicTask(DiskCheckMs, () => store.checkDisk()),
-    PeriodicTask(RebuildMs, () => store.rebuildQueues()),
-    PeriodicTask(ScrubMs, () => store.scrub(config(Settings.scrubBytesPerSecond))),
-    PeriodicTask(RetentionMs, () => retire()),
     PeriodicTask(TrafficSampleMs, () => traffic.sample())
   )
 
@@ -224,34 +147,7 @@ final class BrokerCore(
   /** Flushes everything. Requests that still come are refused. */
   def close(): Unit = {
     releasePolls()
-    store.close()
-    offsets.flush()
-    groups.flush()
-    locks.flush()
-    recorder.close()
-    flushDelays()
-  }
-
-  private def hasMessages(topic: TopicConfig): Boolean =
-    (0 until topic.queueNums).exists(id => store.maxOffset(QueueKey(topic.name, id)) > 0)
-
-  private def hasQueue(queue: MessageQueue): Boolean =
-    queue.brokerName == identity.brokerName && queue.queueId >= 0 &&
-      store.topics.get(queue.topic).exists(queue.queueId < _.queueNums)
-
-  /**
-   * Retention stops before the oldest message that still waits for its time. The end of the log is
-   * looked up first: a message that comes to wait after that is beyond it.
-   */
-  private def retire(): Unit = {
-    val end = store.logEnd
-    val waiting = levels.oldestWaiting.toSeq ++ timers.oldestWaiting
-    val _ = store.retire((waiting :+ end).min)
-  }
-
-  private def flushDelays(): Unit = {
-    levels.flush()
-    timers.flush()
+    state.close()
   }
 
   private def makeHandlers(): Handlers = {
@@ -357,11 +253,8 @@ final class BrokerCore(
 object BrokerCore {
   private val logger = LoggerFactory.getLogger(classOf[BrokerCore])
 
-  // Renewals come every 20 s; a run that lost a lease is refused at once, and marked so much later.
-  private val RunSweepMs = 10000L
-
-  // Requests waiting for one of the workers, of all connections and of one; beyond that clients are told to
-  // come back.
+  // Requests waiting for one of the workers, of all connections and of one; beyond that clients are
+  // told to come back.
   private val MaxWorkerWaiting = 10000
   private val MaxWorkerWaitingEach = 1000
 
@@ -378,22 +271,9 @@ object BrokerCore {
   // What timed out comes back so much later at most; RocketMQ takes two to four seconds.
   private val ReviveMs = 200L
 
-  // So much later at most groups that clients have created are on disk.
-  private val GroupFlushMs = 1000L
-
   // RocketMQ's ScheduleMessageService looks as often.
   private val DelayedDeliveryMs = 100L
 
-  private val DiskCheckMs = 1000L
-
-  // Readers of a damaged queue are told to come back; they should not have to come often.
-  private val RebuildMs = 100L
-
-  private val ScrubMs = 1000L
-
   // RocketMQ's StoreStatsService samples as often.
   private val TrafficSampleMs = 1000L
-
-  // RocketMQ 5.x cleanResourceInterval: 10 s.
-  private val RetentionMs = 10000L
 }

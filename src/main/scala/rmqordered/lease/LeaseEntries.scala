@@ -56,6 +56,9 @@ private[lease] final case class LeaseEntries private (
 
   def lastEpoch(key: LeaseKey): Long = get(key).fold(floor)(_.epoch)
 
+  def live(key: LeaseKey, now: Long): Option[Lease] =
+    get(key).flatMap(_.lease).filter(_.isLive(now))
+
   /**
    * Whether a group has a live lease. A group may count as holding one for some seconds more if it
    * gave back its newest and let others expire, until their end is noted.

@@ -1,5 +1,7 @@
 package rmqordered.lease
 
+import org.slf4j.LoggerFactory
+
 /** One change of a queue's owner. */
 final case class OwnershipEvent(
     atWall: Long,
@@ -36,7 +38,23 @@ final class OwnershipHistory(capacity: Int) {
 }
 
 object OwnershipHistory {
+  private val logger = LoggerFactory.getLogger(classOf[OwnershipHistory])
 
   /** Days of ordinary hand-overs in a few megabytes. */
   val DefaultCapacity = 10000
+
+  /** Not under a lock that others wait for: the log is a file, too. */
+  def log(event: OwnershipEvent): Unit = {
+    val queue = event.key.queue
+    logger.info(
+      "queue owner changed topic={} queue={} group={} client={} previous={} epoch={} reason={}",
+      queue.topic,
+      queue.queueId,
+      event.key.group,
+      event.owner.getOrElse("-"),
+      event.previousOwner.getOrElse("-"),
+      event.epoch,
+      event.reason.text
+    )
+  }
 }

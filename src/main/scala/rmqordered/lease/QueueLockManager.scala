@@ -287,9 +287,8 @@ final class QueueLockManager(
   def ifCurrent[T](group: String, queue: MessageQueue, epoch: Long)(
       action: => T
   ): Either[StaleEpoch, T] = synchronized {
-    val now = clock.monotonicMillis()
     val key = LeaseKey(group, queue)
-    val live = table.get(key).flatMap(_.lease).filter(_.isLive(now))
+    val live = table.live(key, clock.monotonicMillis())
     if (live.exists(_.epoch == epoch)) Right(action)
     else Left(StaleEpoch(live, table.lastEpoch(key)))
   }
@@ -306,14 +305,12 @@ final class QueueLockManager(
     before.filter(seen => seen.changesOfOwner == changesOfOwner && now <= seen.until) match {
       case Some(seen) => Right(seen)
       case None =>
-        def live(key: LeaseKey, epoch: Long): Option[Lease] =
-          table.get(key).flatMap(_.lease).filter(held => held.epoch == epoch && held.isLive(now))
-        epochs.find { case (key, epoch) => live(key, epoch).isEmpty } match {
-          case Some((key, epoch)) => Left(GrantedQueue(key, epoch))
-          case None =>
-            val until =
-              epochs.iterator.flatMap((live _).tupled(_)).map(_.expiresAt).minOption.getOrElse(now)
-            Right(Verified(epochs, changesOfOwner, until))
+        val live = epochs.map { case (key, epoch) =>
+          GrantedQueue(key, epoch) -> table.live(key, now).filter(_.epoch == epoch)
+        }
+        live.collectFirst { case (grant, None) => grant }.toLeft {
+          val until = live.values.flatten.map(_.expiresAt).minOption.getOrElse(now)
+          Verified(epochs, changesOfOwner, until)
         }
     }
   }
@@ -329,10 +326,7 @@ final class QueueLockManager(
     }
 
   /** Who has a queue now. */
-  def holder(key: LeaseKey): Option[Lease] = synchronized {
-    val now = clock.monotonicMillis()
-    table.get(key).flatMap(_.lease).filter(_.isLive(now))
-  }
+  def holder(key: LeaseKey): Option[Lease] = current.live(key, clock.monotonicMillis())
 
   /** Whether a group holds any queue, which is how RocketMQ knows that it consumes in order. */
   def hasLiveLease(group: String): Boolean = current.isHolding(group, clock.monotonicMillis())
@@ -345,36 +339,9 @@ final class QueueLockManager(
 
   private def announce(event: OwnershipEvent): Unit = {
     synchronized(history.add(event))
-    val queue = event.key.queue
-    logger.info(
-      "queue owner changed topic={} queue={} group={} client={} previous={} epoch={} reason={}",
-      queue.topic,
-      queue.queueId,
-      event.key.group,
-      event.owner.getOrElse("-"),
-      event.previousOwner.getOrElse("-"),
-      event.epoch,
-      event.reason.text
-    )
+    OwnershipHistory.log(event)
   }
 }
-
-/**
- * These epochs were found to be live.
- *
- * @param changesOfOwner
- *   how many there had been by then
- * @param until
- *   none of them expires before
- */
-final case class Verified(of: Map[LeaseKey, Long], changesOfOwner: Long, until: Long)
-
-/** The lock table at one moment. */
-final case class LeaseSnapshot(
-    now: Long,
-    leases: Vector[(LeaseKey, Lease)],
-    history: Vector[OwnershipEvent]
-)
 
 object QueueLockManager {
   private val logger = LoggerFactory.getLogger(classOf[QueueLockManager])
