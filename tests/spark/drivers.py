@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,47 @@ OFTEN = {"processingTime": "200 milliseconds"}
 ALL_AT_ONCE = {"availableNow": True}
 
 
+class DriverProcess:
+    """A driver with all of its processes. Use it as a context manager: it leaves nothing behind."""
+
+    process: subprocess.Popen[bytes]
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def send(self, number: int) -> None:
+        """Send a signal to every process of the driver, its own children first."""
+        for pid in reversed(family(self.process.pid)):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+    def kill(self) -> None:
+        """End everything at once, as a machine that fails."""
+        if self.process.poll() is None:
+            self.send(signal.SIGSTOP)
+            self.send(signal.SIGKILL)
+        if self.process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
+        end(self.process)
+
+
+def driver_environment(python: str, further: Mapping[str, str]) -> dict[str, str]:
+    """What a driver and its workers find in their environment."""
+    return {
+        **os.environ,
+        "PYSPARK_PYTHON": python,
+        "PYTHONPATH": str(ROOT / "python"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **further,
+    }
+
+
 @dataclass
-class Driver:
-    """One driver process with one query. Use it as a context manager: it leaves nothing behind."""
+class Driver(DriverProcess):
+    """One driver process with one query."""
 
     options: Mapping[str, str]
     checkpoint: Path
@@ -58,24 +97,14 @@ class Driver:
             "register": self.register,
             "stuck": self.stuck,
         }
-        environment = {
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT / "python"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            **self.environment,
-        }
         with self.log.open("wb") as log:
             self.process = start_tethered(
                 [*self.command, str(JOB), json.dumps(specification)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                environment=environment,
+                environment=driver_environment(sys.executable, self.environment),
             )
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
 
     @property
     def log(self) -> Path:
@@ -108,21 +137,6 @@ class Driver:
         """Until the driver has ended by itself; its exit code."""
         wait_until(self._has_ended, "the driver has ended", START_TIMEOUT_S)
         return self.process.wait()
-
-    def send(self, number: int) -> None:
-        """Send a signal to every process of the driver, its own children first."""
-        for pid in reversed(family(self.process.pid)):
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
-
-    def kill(self) -> None:
-        """End everything at once, as a machine that fails."""
-        if self.process.poll() is None:
-            self.send(signal.SIGSTOP)
-            self.send(signal.SIGKILL)
-        end(self.process)
 
     def _has_ended(self) -> bool:
         return self.process.poll() is not None

@@ -1,8 +1,6 @@
 """Two drivers of one group with a checkpoint each: one stands still, the other takes over."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -11,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tests.spark.drivers import DriverProcess, driver_environment
 from tests.spark.harness import produce
 from tests.support.brokers import unique_name
 from tests.support.paths import ROOT
-from tests.support.processes import end, family, start_tethered, tail
+from tests.support.processes import start_tethered, tail
 from tests.support.spark_home import spark_environment
 from tests.support.waiting import wait_until
 
@@ -40,8 +39,8 @@ CONF = {
 
 
 @dataclass
-class GatedDriver:
-    """A driver that runs pipelines one after the other. Leaves nothing behind."""
+class GatedDriver(DriverProcess):
+    """A driver that runs pipelines one after the other."""
 
     folder: Path
     command: tuple[str, ...] = (sys.executable,)
@@ -50,26 +49,16 @@ class GatedDriver:
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
-        environment = {
-            **os.environ,
-            "PYSPARK_PYTHON": self.command[-1],
-            "PYTHONPATH": str(ROOT / "python"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            **self.environment,
-        }
         with self._answers.open("wb") as answers, self.log.open("wb") as log:
             self.process = start_tethered(
                 [*self.command, str(JOB), json.dumps(CONF | self.conf)],
                 stdin=subprocess.PIPE,
                 stdout=answers,
                 stderr=log,
-                environment=environment,
+                environment=driver_environment(self.command[-1], self.environment),
             )
         self._asked = 0
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
 
     @property
     def log(self) -> Path:
@@ -103,24 +92,6 @@ class GatedDriver:
         if len(lines) > self._asked:
             return lines[self._asked]
         return f"died\n{tail(self.log)}" if is_over else None
-
-    def send(self, number: int) -> None:
-        """Send a signal to every process of the driver, its own children first."""
-        for pid in reversed(family(self.process.pid)):
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
-
-    def kill(self) -> None:
-        """End everything at once, as a machine that fails."""
-        if self.process.poll() is None:
-            self.send(signal.SIGSTOP)
-            self.send(signal.SIGKILL)
-        with suppress(BrokenPipeError):
-            if self.process.stdin is not None:
-                self.process.stdin.close()
-        end(self.process)
 
 
 @dataclass(frozen=True)

@@ -1,34 +1,17 @@
 package rmqordered.store
 
-import java.nio.file.Path
-
 import scala.util.Random
 
 import rmqordered.Proves._
-import rmqordered.config.BrokerConfig
 import rmqordered.model.{QueueKey, TagFilter}
 import rmqordered.store.StoreFixture._
-import rmqordered.util.ManualClock
 
 /** A damaged log that is given up on an operator's word: the rest is served, the loss is told. */
 class LogRepairSuite extends munit.FunSuite {
-  private val root = Path.of("/simulated")
-  private val config = BrokerConfig.of(small)
+  private val root = SimulatedRoot
   private val first = root.resolve("commitlog").resolve(MappedSegment.fileName(0L))
 
-  private def open(disk: SimulatedDisk): MessageStore = {
-    val directory = DataDirectory.open(root, disk)
-    val topics = new TopicTable(directory.table("topics"), Nil)
-    if (!topics.contains("orders")) topics.put(topic)
-    new MessageStore(
-      directory,
-      config,
-      topics,
-      new ManualClock(),
-      (_, _) => (),
-      background = false
-    )
-  }
+  private def open(disk: SimulatedDisk): MessageStore = onSimulatedDisk(disk)
 
   private def repair(disk: SimulatedDisk): Vector[LostRange] =
     new LogRepair(DataDirectory.open(root, disk), 70000).run()

@@ -1,37 +1,21 @@
 package rmqordered.store
 
-import java.nio.file.Path
-
 import scala.util.Random
 
 import rmqordered.Proves._
-import rmqordered.config.BrokerConfig
 import rmqordered.model.{QueueKey, TagFilter}
 import rmqordered.protocol.StoredRecord
 import rmqordered.store.StoreFixture._
-import rmqordered.util.ManualClock
 
 /** Bytes of the log that change while nobody reads them: their messages are never served. */
 class SealCheckSuite extends munit.FunSuite {
   private val key = QueueKey("orders", 0)
   private val sent = (0 until 20).map(i => s"message $i")
 
-  private val root = Path.of("/simulated")
-  private val config = BrokerConfig.of(small + ("flushDiskType" -> "ASYNC_FLUSH"))
+  private val root = SimulatedRoot
 
-  private def open(disk: SimulatedDisk): MessageStore = {
-    val directory = DataDirectory.open(root, disk)
-    val topics = new TopicTable(directory.table("topics"), Nil)
-    if (!topics.contains("orders")) topics.put(topic)
-    new MessageStore(
-      directory,
-      config,
-      topics,
-      new ManualClock(),
-      (_, _) => (),
-      background = false
-    )
-  }
+  private def open(disk: SimulatedDisk): MessageStore =
+    onSimulatedDisk(disk, small + ("flushDiskType" -> "ASYNC_FLUSH"))
 
   private def use[T](disk: SimulatedDisk)(body: MessageStore => T): T = {
     val store = open(disk)

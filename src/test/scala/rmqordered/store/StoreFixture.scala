@@ -95,6 +95,25 @@ final class StoreFixture(val folder: Path, settings: Map[String, String] = Store
 }
 
 object StoreFixture {
+  val SimulatedRoot: Path = Path.of("/simulated")
+
+  /** A store with the topic `orders` on a disk that is simulated, without threads of its own. */
+  def onSimulatedDisk(
+      disk: SimulatedDisk,
+      settings: Map[String, String] = small
+  ): MessageStore = {
+    val directory = DataDirectory.open(SimulatedRoot, disk)
+    val topics = new TopicTable(directory.table("topics"), Nil)
+    if (!topics.contains("orders")) topics.put(topic)
+    new MessageStore(
+      directory,
+      BrokerConfig.of(settings),
+      topics,
+      new ManualClock(),
+      (_, _) => (),
+      background = false
+    )
+  }
 
   /** Small files, so that a test sees many of them. */
   val small: Map[String, String] = Map(
