@@ -383,7 +383,7 @@ _RECOVERY: Final = (
         file=_SCALA + "store/Recovery.scala",
         function="Recovery.ensureNeverForced",
         expression="forcedTo > end",
-        replacement="forcedTo < 0L",
+        replacement="forcedTo > end + Int.MaxValue",
         why="damage behind the checkpoint is cut off with all that was acknowledged after it",
     ),
     Bug(
@@ -479,7 +479,7 @@ _FENCES: Final = (
         file=_SCALA + "handler/PullHandler.scala",
         function="PullHandler.evaluate",
         expression="fence.ensure(call, group, key)",
-        replacement="if (isFirst) fence.ensure(call, group, key)",
+        replacement="if (waited.isEmpty) fence.ensure(call, group, key)",
         why="a poll that waited under a lease that is over gets what came since",
     ),
     Bug(
