@@ -55,7 +55,7 @@ proof: $(VENV)/.ready ## The long tests: kills, waits by design, clusters, plant
 mutations: setup ## Plant bugs, one at a time, and expect the tests to catch each
 	@$(BIN)/python -m tests.mutations
 
-coverage: setup ## What the tests reach by line, branch and promise; about an hour
+coverage: setup ## What the tests reach by line, branch and promise; about 40 minutes
 	@$(BIN)/python -m tests.coverage $(ARGS)
 
 verify: $(VENV)/.ready ## Have the last `make test` and `make proof` proved every promise?
