@@ -136,4 +136,6 @@ def test_a_new_run_with_the_same_instance_id_takes_over_from_a_dead_one_at_once(
     stream = source.stream(instanceId="billing", leaseTimeout="1s")
     assert_in_order(collect_available(stream, tmp_path / "cp").rows, total)
     wait_until(lambda: owners(client, group, topic) == {True}, "the queues are free", 20)
-    assert client.kv.list(f"rmq-ordered-runs@{group}@billing") == {}
+    # Last of all, so that a run which may still hold queues is never without its record.
+    runs = f"rmq-ordered-runs@{group}@billing"
+    wait_until(lambda: client.kv.list(runs) == {}, "the run's record is gone", 20)
