@@ -33,7 +33,7 @@ final class PopReader(
     val retryFirst = pick(RetryTurns) == 0
     if (retryFirst) retries(turn)
     val ids = request.queueIds
-    val first = pick(ids.length)
+    val first = if (ids.isEmpty) 0 else pick(ids.length)
     ids.indices.foreach { i =>
       val key = QueueKey(request.topic.name, ids((first + i) % ids.length))
       turn.take(key, PopReply.TopicKind)

@@ -103,6 +103,12 @@ class PopHandlerSuite extends BrokerSuite {
     assertEquals(popper.ask().code, ResponseCode.PollingTimeout)
   }
 
+  broker.test("a topic that has no queue to read has nothing to pop") { broker =>
+    val (client, popper) = filled(broker, 1)
+    client.createTopic("t", 0)
+    assertEquals(popper.ask("pollTime" -> "0").code, ResponseCode.PollingTimeout)
+  }
+
   broker.test("filters hold back what a group does not want") { broker =>
     val (client, _) = filled(broker, 0)
     client.send("t", 0, "a", "TAGS\u0001A\u0002n\u00011\u0002")
