@@ -117,7 +117,7 @@ final class CommitLog(
     }
 
   private def createSegment(baseOffset: Long): MappedSegment = {
-    val segment = MappedSegment.open(files, folder, baseOffset, segmentBytes, AllocationStepBytes)
+    val segment = openSegment(files, folder, baseOffset, segmentBytes)
     segment.ensureAllocated(Math.min(segmentBytes, AllocationStepBytes))
     segment
   }
@@ -218,6 +218,10 @@ object CommitLog {
 
   /** A filler is a size and a magic. */
   val FillerBytes = 8
+
+  /** A file of the log, made if it is not there. */
+  def openSegment(files: FileLayer, folder: Path, base: Long, bytes: Int): MappedSegment =
+    MappedSegment.open(files, folder, base, bytes, AllocationStepBytes)
 
   // Disk space is claimed in steps of this size: large enough to be rare, small enough that a
   // broker with three messages does not write a whole segment.

@@ -60,7 +60,7 @@ final class DataDirectory private (val path: Path, val files: FileLayer, lock: A
     val file = new RecordFile(config.resolve(s"$name.log"), writer, files)
     if (file.isNew && !mayBeMissing)
       logger.warn(
-        "a file is missing and was made anew: what it held is forgotten file={}",
+        "a file is missing and was recreated: what it held is forgotten file={}",
         file.name
       )
     file

@@ -13,8 +13,8 @@ import rmqordered.util.Json
  * whole log, copies what is damaged to `damaged/`, and writes down that it is lost. The log itself
  * stays as it is, but for a file that is missing in the middle, which becomes an empty one.
  *
- * What is lost keeps its offsets. The queues are made anew at the next start, with units that say
- * so, so that readers are told and nobody else gets those offsets. How far a queue went whose last
+ * What is lost keeps its offsets. The queues are rebuilt at the next start, with units that say so,
+ * so that readers are told and nobody else gets those offsets. How far a queue went whose last
  * messages are lost is taken from its own units and from the checkpoint.
  *
  * Must not: give up a torn end, which recovery cuts off, nor anything that has a good seal.
@@ -48,13 +48,7 @@ final class LogRepair(directory: DataDirectory, segmentBytes: Int) {
   }
 
   private def open(base: Long): MappedSegment =
-    MappedSegment.open(
-      files,
-      directory.commitLog,
-      base,
-      segmentBytes,
-      CommitLog.AllocationStepBytes
-    )
+    CommitLog.openSegment(files, directory.commitLog, base, segmentBytes)
 
   /** A file that is missing in the middle becomes one without an append. */
   private def fillGaps(): Unit = {
@@ -62,13 +56,8 @@ final class LogRepair(directory: DataDirectory, segmentBytes: Int) {
     bases.zip(bases.drop(1)).foreach { case (base, next) =>
       var expected = base + open(base).capacity
       while (expected < next) {
-        val made = MappedSegment.open(
-          files,
-          directory.commitLog,
-          expected,
-          Math.min(segmentBytes.toLong, next - expected).toInt,
-          CommitLog.AllocationStepBytes
-        )
+        val bytes = Math.min(segmentBytes.toLong, next - expected).toInt
+        val made = CommitLog.openSegment(files, directory.commitLog, expected, bytes)
         logger.warn(
           "a file of the commit log is missing; an empty one takes its place file={}",
           made.file

@@ -72,7 +72,7 @@ final class Recovery(
   }
 
   private def openSegment(base: Long): MappedSegment =
-    MappedSegment.open(files, folder, base, segmentBytes, CommitLog.AllocationStepBytes)
+    CommitLog.openSegment(files, folder, base, segmentBytes)
 
   /** The files up to the first gap. A gap in what is known to be on disk is damage. */
   private def contiguous(segments: Vector[MappedSegment]): Vector[MappedSegment] = {

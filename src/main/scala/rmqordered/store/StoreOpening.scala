@@ -181,13 +181,7 @@ final class StoreOpening(
 
   private lazy val segments: Vector[MappedSegment] =
     MappedSegment.list(files, directory.commitLog).map { base =>
-      MappedSegment.open(
-        files,
-        directory.commitLog,
-        base,
-        segmentBytes,
-        CommitLog.AllocationStepBytes
-      )
+      CommitLog.openSegment(files, directory.commitLog, base, segmentBytes)
     }
 
   private def recordAt(commitLogOffset: Long): Option[DecodedRecord] =
